@@ -4,8 +4,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# No deadlines: a slow machine is not a wrong answer. CI draws the same examples each time, so that a red run can
-# be repeated; `thorough` is for a search by hand: HYPOTHESIS_PROFILE=thorough pytest tests/admission
+# No deadlines: a slow machine is not a wrong answer. CI draws the same examples each time, so that a red run
+# can be repeated; `thorough` is for a search by hand: HYPOTHESIS_PROFILE=thorough pytest tests/admission
 _patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("dev", max_examples=100, **_patient)
 settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **_patient)
