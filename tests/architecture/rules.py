@@ -12,7 +12,7 @@ LONGEST = 400
 COUNTED = ("src", "tests", "benchmarks", "examples", "scripts")
 BANNED_WORDS = frozenset({"job", "jobs", "manager", "managers", "util", "utils", "helper", "helpers", "base"})
 TASK = frozenset({"task", "tasks"})
-SEED_NAMES = frozenset({"task_poller_limiter"})  # seed worker-rate-limiters names this option so
+SEED_NAMES = frozenset({"task_poller_limiter", "TaskCounter"})  # so named in seed worker-rate-limiters
 # Written so that no pattern is a match of its own.
 ADDRESS = re.compile(r"p[y]pi\.o|python[h]osted|n[p]mjs\.|deb\.d[e]bian")
 MACHINE_PATH = re.compile(r"(^|[^A-Za-z0-9_.])/(wor[k]|roo[t]|far[m])/")
