@@ -7,7 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --timeout 60 --retries 5
 WORKERS ?= 2
+# uv takes interpreters and certificates from the machine, as pip does.
 export UV_PYTHON_DOWNLOADS := never
+export UV_SYSTEM_CERTS := true
 
 # A name on the PATH may be a shim that runs nothing: take the first that starts and can make an environment.
 CANDIDATES := python3 python3.13 python3.12 python3.11 python3.14 python
