@@ -12,7 +12,7 @@ LONGEST = 400
 COUNTED = ("src", "tests", "benchmarks", "examples", "scripts")
 BANNED_WORDS = frozenset({"job", "jobs", "manager", "managers", "util", "utils", "helper", "helpers", "base"})
 TASK = frozenset({"task", "tasks"})
-SEED_NAMES = frozenset({"task_poller_limiter", "TaskCounter"})  # so named in seed worker-rate-limiters
+TEMPORAL_PLACES = frozenset({"temporal", "limiters"})  # the seed of the limiters speaks Temporal's words
 # Written so that no pattern is a match of its own.
 ADDRESS = re.compile(r"p[y]pi\.o|python[h]osted|n[p]mjs\.|deb\.d[e]bian")
 MACHINE_PATH = re.compile(r"(^|[^A-Za-z0-9_.])/(wor[k]|roo[t]|far[m])/")
@@ -73,7 +73,7 @@ def banned_names(root: Path) -> list[str]:
     found = []
     for path in files(root, ".py", ".sql", under=("src", "tests")):
         where = path.relative_to(root)
-        temporal = "temporal" in where.parts
+        temporal = not TEMPORAL_PLACES.isdisjoint(where.parts)
         found += [f"{where}: the file's name says `{word}`" for word in _banned_in(path.stem, temporal)]
         if path.suffix == ".py":
             for line, name in _names(ast.parse(path.read_text(encoding="utf-8"))):
@@ -83,7 +83,7 @@ def banned_names(root: Path) -> list[str]:
 
 def _banned_in(name: str, temporal: bool) -> list[str]:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
-    banned = BANNED_WORDS if temporal or name in SEED_NAMES else BANNED_WORDS | TASK
+    banned = BANNED_WORDS if temporal else BANNED_WORDS | TASK
     return [word for word in words if word in banned]
 
 
