@@ -1,0 +1,1 @@
+"""Frozen nouns, without I/O."""

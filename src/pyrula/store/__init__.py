@@ -1,0 +1,1 @@
+"""The referee: durable state of one or more shards, and the verbs on it."""

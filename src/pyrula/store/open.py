@@ -1,0 +1,63 @@
+"""From a URL to a store: the only file that names a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from pyrula.clock import Clock, SystemClock
+from pyrula.errors import ConfigurationError, shown
+from pyrula.model.duration import Duration, positive_us
+from pyrula.store.protocol import Store
+from pyrula.store.sqlite.store import SqliteStore
+
+RETENTION: Final = timedelta(days=7)
+_KINDS: Final = '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" or "sqlite://" (in memory)'
+
+
+def open_store(
+    url: str | Sequence[str], *, clock: Clock | None = None, retention: Duration = RETENTION
+) -> Store:
+    """The store at `url`. It returns at once; the store connects at its first use, and creates what is missing.
+
+    url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://` (in
+    memory, for one process). clock: another than the machine's. retention: how long finished runs are kept, seconds or
+    a timedelta, above 0. Close it with `await store.close()`, or use it in `async with`. Raises `ConfigurationError` for a URL
+    that it can't serve.
+    """
+    try:
+        kept = positive_us(retention)
+    except ValueError as error:
+        raise ConfigurationError(f"open_store: retention is {shown(retention)}; it must be {error}") from None
+    urls = [url] if isinstance(url, str) else list(url)
+    if len(urls) != 1:
+        raise ConfigurationError(
+            f"open_store: {len(urls)} URLs ({shown(urls, 200)}); this version opens a store of one shard: pass one URL"
+        )
+    return SqliteStore(_sqlite_path(urls[0]), clock or SystemClock(), kept)
+
+
+def _sqlite_path(url: object) -> str | None:
+    """The path in a `sqlite:` URL, None for memory. Raises ConfigurationError."""
+    if not isinstance(url, str):
+        raise ConfigurationError(f"open_store: {shown(url)} is {type(url).__name__}; a store's URL is a str: {_KINDS}")
+    scheme, found, rest = url.partition("://")
+    if not found or scheme != "sqlite":
+        raise ConfigurationError(f"open_store: {shown(_without_password(url))} is no URL that this version opens; use {_KINDS}")
+    if "?" in rest:
+        raise ConfigurationError(f"open_store: {shown(url)}: a sqlite URL takes no options; drop what follows the `?`")
+    if rest in ("", "/", "/:memory:"):
+        return None
+    if not rest.startswith("/"):
+        raise ConfigurationError(
+            f'open_store: {shown(url)} names a host; for the file {rest!r} of the current folder use "sqlite:///{rest}"'
+        )
+    return rest[1:]
+
+
+def _without_password(url: str) -> str:
+    """A URL as a message may show it."""
+    scheme, found, rest = url.partition("://")
+    name, at, place = rest.rpartition("@")
+    return f"{scheme}{found}{name.partition(':')[0]}{at}{place}" if at else url

@@ -1,0 +1,194 @@
+"""What a store promises to clients and workers. Instants and durations are microseconds of the store's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from pyrula.model.lease import Lease
+from pyrula.model.outcome import Outcome
+from pyrula.model.run import Run
+from pyrula.model.step import Entry
+from pyrula.policies.stamp import Stamp, Stamped
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to be. params: JSON object. run_at: wall µs. parent: run id of the run that submits it as a child."""
+
+    workflow: str
+    params: bytes
+    stamped: Stamped
+    run_id: str | None = None
+    delay: int | None = None
+    run_at: int | None = None
+    expires_in: int | None = None
+    parent: str | None = None
+    context: bytes | None = None
+
+
+class Submitted(NamedTuple):
+    """created is False when a run of that id with the same params was there already; conflict when with others."""
+
+    run_id: str
+    created: bool
+    conflict: bool = False
+
+
+class TriggerEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event for a buffer. key: storable form; text: the key as resolved. stamp.trigger holds the buffer's policy;
+    stamped: how the batch's run will be stamped (its gates are keyed on the batch key)."""
+
+    workflow: str
+    key: str
+    text: str
+    payload: bytes
+    stamped: Stamped
+    event_id: str | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A run handed out by a turn. claimed_at: store µs. log: its entries, in settled order, then the waiting ones."""
+
+    lease: Lease
+    run_id: str
+    workflow: str
+    params: bytes
+    attempt: int
+    claimed_at: int
+    stamp: Stamp
+    log: tuple[Entry, ...] = ()
+    started_at: int | None = None
+    context: bytes | None = None
+
+
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker brings to a turn. incarnation: this life of the worker. wanted: runs it has room for."""
+
+    incarnation: str
+    outcomes: tuple[tuple[Lease, Outcome], ...] = ()
+    wanted: int = 0
+
+
+class Signal(NamedTuple):
+    """News for a run that this worker executes: it is to be cancelled, or a wait of it was settled (read its log)."""
+
+    lease: Lease
+    cancel: bool
+
+
+class Handed(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due (0: take
+    another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not alive any more."""
+
+    now: int
+    claims: tuple[Claim, ...] = ()
+    refused: tuple[Lease, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    next_in: int | None = None
+    lost: bool = False
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker and what it serves. declarations: workflow name → JSON of its declaration (Workflow.declaration());
+    codes: workflow name → digest of its body's code; schedules: workflow name → (schedule JSON, Submission) list."""
+
+    incarnation: str
+    worker_id: str
+    lease: int
+    declarations: Mapping[str, bytes]
+    codes: Mapping[str, str]
+    schedules: Mapping[str, Sequence[tuple[bytes, Submission]]] = {}
+    facts: bytes = b"{}"
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """One counter as users see it. Seconds in next_in / paused_for are from the reading; instants are aware datetimes."""
+
+    name: str
+    kind: str
+    key: str
+    in_use: int
+    max: int | None
+    queued: int
+    tokens: int | None
+    next_start_at: Any = None
+    paused_until: Any = None
+    per_second: float | None = None
+    burst: int | None = None
+    holders: tuple[str, ...] = ()
+    override: dict[str, Any] | None = None
+
+
+class Store(Protocol):
+    """One shard, or several behind one face. Every write is durable when its call returns."""
+
+    shards: int
+
+    async def connect(self) -> None:
+        """Open, create or check the schema. Called by the first use; safe to call again."""
+
+    async def close(self) -> None: ...
+
+    # -- clients
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]: ...
+    async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]: ...
+    async def send_event(self, run_id: str, name: str, payload: bytes, event_id: str | None = None) -> bool: ...
+    async def cancel(self, run_ids: Sequence[str]) -> list[str]:
+        """Ask for cancellation; answers, per id, the state before ("" where unknown)."""
+
+    async def retry(self, run_ids: Sequence[str]) -> list[str]: ...
+    async def flush(self, workflow: str, key: str) -> str | None: ...
+    async def declaration(self, workflow: str) -> bytes | None: ...
+
+    # -- reads
+    async def get(self, run_id: str) -> Run | None: ...
+    async def results(self, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
+        """Per id: (final state, JSON of result or error), or None while it is not finished; KeyError-free."""
+
+    async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
+        """Return when one of the runs may have finished (a nudge; check with `results`), or after `timeout` µs."""
+
+    async def runs(
+        self, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
+    ) -> tuple[list[Run], str | None]: ...
+    async def log(self, run_id: str) -> list[Entry]: ...
+    async def why(self, run_id: str) -> dict[str, Any] | None: ...
+    async def gates(self, name: str | None, key: str | None = None, limit: int = 1000) -> list[Gate]: ...
+    async def buffers(self, workflow: str | None) -> list[dict[str, Any]]: ...
+    async def workers(self) -> list[dict[str, Any]]: ...
+    async def schedules(self) -> list[dict[str, Any]]: ...
+    async def now(self) -> int: ...
+    async def check(self) -> list[str]:
+        """Audit counters against slots and leases; every discrepancy as a sentence."""
+
+    # -- steering
+    async def override(self, gate: str, key: str | None, number: Any, expires_in: int | None) -> None:
+        """number: int for a limit, (p, q, burst) for a rate, None to remove the override."""
+
+    async def pause(self, gate: str, key: str | None, until: int | None) -> None:
+        """until: store µs from now (None: until resumed)."""
+
+    async def resume(self, gate: str, key: str | None) -> None: ...
+    async def restamp(self, workflow: str, stamper: Any) -> int:
+        """stamper: (params JSON, priority) -> Stamped. Answers how many queued runs were given the new stamp."""
+
+    # -- workers
+    async def register(self, registration: Registration) -> None: ...
+    async def turn(self, request: TurnRequest) -> Handed: ...
+    async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
+        """Append to a run's log; answers the entries as settled (a wait may be done at once). Raises LeaseLost."""
+
+    async def read_log(self, lease: Lease) -> list[Entry]: ...
+    def heartbeat(self, incarnation: str) -> bool:
+        """Renew, from any thread, on a connection of its own; False when this incarnation was given up."""
+
+    async def leave(self, incarnation: str) -> None:
+        """The worker is gone for good; whatever it still held goes back to the head of its lanes."""
+
+    def listen(self, nudge: asyncio.Event) -> None:
+        """Set `nudge` whenever something may be due for a worker: a submit, an event, a slot, a change by others."""
+
+    def unlisten(self, nudge: asyncio.Event) -> None: ...

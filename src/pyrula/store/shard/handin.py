@@ -1,0 +1,151 @@
+"""Hand in: what became of the runs a worker executed. Leases go, slots go back, and each run goes where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pyrula.model.lease import Lease
+from pyrula.model.outcome import (
+    Cancelled,
+    Completed,
+    Failed,
+    Outcome,
+    Parked,
+    Postponed,
+    Released,
+    Retry,
+    SetAside,
+)
+from pyrula.policies.stamp import Stamp, gate_id
+from pyrula.store.shard.finish import End, finish_all, give_back
+from pyrula.store.shard.record import append
+from pyrula.store.shard.settle import settle
+from pyrula.store.shard.submit import START
+from pyrula.store.shard.tx import Tx
+
+CANCEL = 2
+"""Bit of leases.signal: the run is to be cancelled."""
+
+
+class Held(NamedTuple):
+    """A lease that was live when its outcome came in."""
+
+    seq: int
+    claimed_at: int
+    gated: int
+    signal: int
+
+
+def hand_in(tx: Tx, incarnation: str, worker_id: str, outcomes: Sequence[tuple[Lease, Outcome]]) -> tuple[Lease, ...]:
+    """Take outcomes in; answers the leases that were lost, whose outcomes changed nothing."""
+    if not outcomes:
+        return ()
+    held = _take_leases(tx, incarnation, [lease for lease, _ in outcomes])
+    live = [(held[lease.seq], outcome) for lease, outcome in outcomes if lease.seq in held]
+    ended = [(lease, end) for lease, outcome in live if (end := _end(lease, outcome, worker_id)) is not None]
+    give_back(tx, [lease.seq for lease, _ in ended if lease.gated], ended=True)
+    finish_all(tx, [end for _, end in ended])
+    for lease, outcome in live:
+        go_on = _GO_ON.get(type(outcome))
+        if go_on is not None and not lease.signal & CANCEL:
+            go_on(tx, lease, outcome)
+    return tuple(lease for lease, _ in outcomes if lease.seq not in held)
+
+
+def _take_leases(tx: Tx, incarnation: str, leases: Sequence[Lease]) -> dict[int, Held]:
+    rows = tx.match("handin.lease", [(lease.seq, lease.epoch, incarnation) for lease in leases])
+    tx.many("handin.drop_lease", [(row[0],) for row in rows])
+    return {row[0]: Held(*row) for row in rows}
+
+
+def _end(lease: Held, outcome: Outcome, worker_id: str) -> End | None:
+    """How the run ends, or None if it goes on. A run to be cancelled ends however its body took it, unless it
+    was done already."""
+    claimed = lease.claimed_at
+    match outcome:
+        case Completed(result=result):
+            return lease.seq, "completed", result, None, worker_id, claimed
+        case Failed(error=error):
+            return lease.seq, "cancelled" if lease.signal & CANCEL else "failed", None, error, worker_id, claimed
+        case Cancelled():
+            return lease.seq, "cancelled", None, None, worker_id, claimed
+        case _ if lease.signal & CANCEL:
+            return lease.seq, "cancelled", None, None, worker_id, claimed
+        case _:
+            return None
+
+
+def _parked(tx: Tx, lease: Held, outcome: Parked) -> None:
+    _unseat(tx, lease, "wait")
+    append(tx, lease.seq, outcome.entries)
+    settle(tx, [lease.seq])
+
+
+def _retry(tx: Tx, lease: Held, outcome: Retry) -> None:
+    _unseat(tx, lease, "retry")
+    tx.many("handin.drop_entry", [(lease.seq, branch, number) for branch, number in outcome.drop])
+    tx.run("handin.attempt", lease.seq, outcome.error)
+    tx.run("submit.timer", tx.now + outcome.delay, lease.seq, START)
+
+
+def _postponed(tx: Tx, lease: Held, outcome: Postponed) -> None:
+    """Close the gate for its key; the run waits at it, at the place of its submission."""
+    until = tx.now + outcome.delay
+    gate = _gate_to_close(tx, lease.seq, outcome.gate)
+    if gate is None:
+        _unseat(tx, lease, "later")
+        tx.run("submit.timer", until, lease.seq, START)
+        return
+    tx.run("handin.close_gate", gate, until)
+    requeue(tx, lease, resumed=False)
+
+
+def _gate_to_close(tx: Tx, seq: int, name: str | None) -> bytes | None:
+    """The run's gate of that name; by default its first rate gate, else its first limit gate."""
+    row = tx.row("handin.stamp", seq)
+    assert row is not None
+    stamp, keys = Stamp.decode(row[0]), msgspec.json.decode(row[1], type=list[str])
+    gates = [(gate, gate_id(gate.name, gate.kind, key)) for gate, key in zip(stamp.gates, keys, strict=True)]
+    if name is not None:
+        return next((id for gate, id in gates if gate.name == name), None)
+    return next((id for kind in ("rate", "limit") for gate, id in gates if gate.kind == kind), None)
+
+
+def _released(tx: Tx, lease: Held, outcome: Released) -> None:
+    requeue(tx, lease, resumed=True)
+
+
+def _set_aside(tx: Tx, lease: Held, outcome: SetAside) -> None:
+    _unseat(tx, lease, "aside")
+    tx.run("handin.aside", lease.seq, outcome.reason, outcome.code)
+
+
+def requeue(tx: Tx, lease: Held, *, resumed: bool) -> None:
+    """Back to the lane at once: resumed, at no cost, or fresh, which takes a token."""
+    _unseat(tx, lease, None)
+    put_back(tx, [lease.seq], resumed=resumed)
+
+
+def put_back(tx: Tx, seqs: Sequence[int], *, resumed: bool) -> None:
+    """Queue runs that are in no queue in their own lanes, and ring."""
+    lanes = tx.match("handin.queue", [(seq, int(resumed)) for seq in seqs])
+    tx.many("submit.bell", list({(lane,) for (lane,) in lanes}))
+
+
+def _unseat(tx: Tx, lease: Held, parked: str | None) -> None:
+    """The run goes on later: the slots that it doesn't hold while parked go back."""
+    if lease.gated:
+        give_back(tx, [lease.seq], ended=False)
+    tx.run("handin.unseat", lease.seq, parked, lease.claimed_at)
+
+
+_GO_ON: dict[type[Outcome], Callable[[Tx, Held, Any], None]] = {
+    Parked: _parked,
+    Retry: _retry,
+    Postponed: _postponed,
+    Released: _released,
+    SetAside: _set_aside,
+}

@@ -1,0 +1,174 @@
+"""One shard's face: the store protocol over a backend that can run a verb in a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from pyrula import ids
+from pyrula.clock import Clock
+from pyrula.model.lease import Lease
+from pyrula.model.run import Run
+from pyrula.model.step import Entry
+from pyrula.store.protocol import (
+    Gate,
+    Handed,
+    Registration,
+    Submission,
+    Submitted,
+    TriggerEvent,
+    TurnRequest,
+)
+from pyrula.store.shard import cancel, check, reads, record, register, restamp, retry, settle, steer, trigger, why
+from pyrula.store.shard.admit import Hall
+from pyrula.store.shard.drain import Broom
+from pyrula.store.shard.submit import submit
+from pyrula.store.shard.turn import turn
+from pyrula.store.shard.tx import Tx
+
+T = TypeVar("T")
+
+
+class ShardStore(ABC):
+    """The verbs as methods. A backend gives `write`, `read`, `nudge`, and what the protocol says of connections."""
+
+    shards = 1
+
+    def __init__(self, clock: Clock, retention: int, shard: int = 0) -> None:
+        self.clock = clock
+        self.shard = shard
+        self._broom = Broom(retention)
+        self._hall = Hall(shard)
+        self._nudges: set[asyncio.Event] = set()
+
+    @abstractmethod
+    async def write(self, verb: Callable[[Tx], T]) -> T:
+        """Run a verb that may write, alone in the shard; its answer, once durable."""
+
+    @abstractmethod
+    async def read(self, verb: Callable[[Tx], T]) -> T:
+        """Run a verb that only reads, on one snapshot."""
+
+    # -- clients
+
+    async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        wall = self.clock.wall()
+        named = [
+            submission
+            if submission.run_id is not None
+            else msgspec.structs.replace(submission, run_id=ids.run_id(wall, self.shard))
+            for submission in submissions
+        ]
+        return await self.write(lambda tx: submit(tx, named))
+
+    async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]:
+        return await self.write(lambda tx: trigger.trigger(tx, events, self.shard))
+
+    async def send_event(self, run_id: str, name: str, payload: bytes, event_id: str | None = None) -> bool:
+        return await self.write(lambda tx: settle.send_event(tx, run_id, name, payload, event_id))
+
+    async def cancel(self, run_ids: Sequence[str]) -> list[str]:
+        return await self.write(lambda tx: cancel.cancel(tx, run_ids))
+
+    async def retry(self, run_ids: Sequence[str]) -> list[str]:
+        return await self.write(lambda tx: retry.retry(tx, run_ids))
+
+    async def flush(self, workflow: str, key: str) -> str | None:
+        return await self.write(lambda tx: trigger.flush(tx, workflow, key, self.shard))
+
+    async def declaration(self, workflow: str) -> bytes | None:
+        return await self.read(lambda tx: register.declaration(tx, workflow))
+
+    # -- reads
+
+    async def get(self, run_id: str) -> Run | None:
+        return await self.read(lambda tx: reads.get(tx, run_id))
+
+    async def results(self, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
+        return await self.read(lambda tx: reads.results(tx, run_ids))
+
+    async def runs(
+        self, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
+    ) -> tuple[list[Run], str | None]:
+        return await self.read(lambda tx: reads.runs(tx, workflow, state, key, limit, cursor))
+
+    async def log(self, run_id: str) -> list[Entry]:
+        return await self.read(lambda tx: reads.log(tx, run_id))
+
+    async def why(self, run_id: str) -> dict[str, Any] | None:
+        return await self.read(lambda tx: why.why(tx, run_id))
+
+    async def gates(self, name: str | None, key: str | None = None, limit: int = 1000) -> list[Gate]:
+        return await self.read(lambda tx: reads.gates(tx, name, key, limit))
+
+    async def buffers(self, workflow: str | None) -> list[dict[str, Any]]:
+        return await self.read(lambda tx: reads.buffers(tx, workflow))
+
+    async def workers(self) -> list[dict[str, Any]]:
+        return await self.read(reads.workers)
+
+    async def schedules(self) -> list[dict[str, Any]]:
+        return await self.read(reads.schedules)
+
+    async def now(self) -> int:
+        return await self.read(lambda tx: tx.now)
+
+    async def check(self) -> list[str]:
+        return await self.read(check.check)
+
+    # -- steering
+
+    async def override(self, gate: str, key: str | None, number: Any, expires_in: int | None) -> None:
+        await self.write(lambda tx: steer.override(tx, gate, key, number, expires_in))
+
+    async def pause(self, gate: str, key: str | None, until: int | None) -> None:
+        await self.write(lambda tx: steer.pause(tx, gate, key, until))
+
+    async def resume(self, gate: str, key: str | None) -> None:
+        await self.write(lambda tx: steer.resume(tx, gate, key))
+
+    async def restamp(self, workflow: str, stamper: Any) -> int:
+        total, after = 0, 0
+        while True:  # in batches, so that turns get in between
+            done, last = await self.write(lambda tx, after=after: restamp.restamp(tx, workflow, stamper, after))  # type: ignore[misc]  # mypy can't infer a lambda with a default
+            total += done
+            if last is None:
+                return total
+            after = last
+
+    # -- workers
+
+    async def register(self, registration: Registration) -> None:
+        await self.write(lambda tx: register.register(tx, registration, self.shard))
+        self._hall.serves[registration.incarnation] = tuple(registration.declarations)
+
+    async def turn(self, request: TurnRequest) -> Handed:
+        return await self.write(lambda tx: turn(tx, request, self._hall, self._broom))
+
+    async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
+        return await self.write(lambda tx: record.record(tx, incarnation, lease, entries))
+
+    async def read_log(self, lease: Lease) -> list[Entry]:
+        return await self.read(lambda tx: record.read_log(tx, lease.seq))
+
+    async def leave(self, incarnation: str) -> None:
+        while await self.write(lambda tx: register.leave(tx, incarnation)):
+            pass  # a batch of its leases at a time
+        self._hall.serves.pop(incarnation, None)
+
+    # -- nudges
+
+    def listen(self, nudge: asyncio.Event) -> None:
+        self._nudges.add(nudge)
+
+    def unlisten(self, nudge: asyncio.Event) -> None:
+        self._nudges.discard(nudge)
+
+    def nudge(self) -> None:
+        """Something may be due for whoever listens."""
+        for event in self._nudges:
+            event.set()

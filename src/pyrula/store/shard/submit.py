@@ -1,0 +1,111 @@
+"""Submit: write a run down and ring its lane's bell. Touches no lane and no gate, so it waits for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from pyrula.model.payload import decode
+from pyrula.policies.stamp import Stamp, Stamped, gate_id, lane_id, unit_id
+from pyrula.store.protocol import Submission, Submitted
+from pyrula.store.shard import hold
+from pyrula.store.shard.tx import Tx
+
+START, WAIT, EXPIRE = 0, 1, 2
+"""Kinds of timer."""
+
+
+@lru_cache(maxsize=65536)
+def _lane(workflow: str, priority: int, unit_key: str, gates: tuple[tuple[str, str], ...], keys: tuple[str, ...]) -> bytes:
+    ids = tuple(gate_id(name, kind, key) for (name, kind), key in zip(gates, keys, strict=True))
+    return lane_id(workflow, priority, unit_key, ids)
+
+
+def lane_of(workflow: str, priority: int, unit_key: str, stamp: Stamp, keys: tuple[str, ...]) -> bytes:
+    """The lane of a run that holds no slot."""
+    return _lane(workflow, priority, unit_key, tuple((gate.name, gate.kind) for gate in stamp.gates), keys)
+
+
+def put_stamps(tx: Tx, stamps: Sequence[Stamped]) -> None:
+    """Store each stamp once; they are immutable and named by their digest."""
+    unique = {stamped.stamp.digest: stamped.stamp for stamped in stamps}
+    tx.many("submit.stamp", [(digest, stamp.encode()) for digest, stamp in unique.items()])
+
+
+def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
+    """Write runs down, in order; each has its run_id. One that is there already is answered as it stands."""
+    put_stamps(tx, [submission.stamped for submission in submissions])
+    lanes = [_lane_for(tx, submission) for submission in submissions]
+    rows = [_row(tx, submission, lane) for submission, lane in zip(submissions, lanes, strict=True)]
+    created: dict[str, int] = {str(run_id): seq for run_id, seq in tx.match("submit.run", rows)}
+    answers, queued, timers, wall_timers, bells = [], [], [], [], {}
+    for submission, lane in zip(submissions, lanes, strict=True):
+        run_id = submission.run_id
+        assert run_id is not None
+        seq = created.pop(run_id, None)
+        if seq is None:
+            answers.append(_existing(tx, submission))
+            continue
+        answers.append(Submitted(run_id, created=True))
+        if submission.delay is not None:
+            timers.append((tx.now + submission.delay, seq, START))
+        elif submission.run_at is not None:
+            wall_timers.append((submission.run_at, seq))
+        else:
+            queued.append((lane, 0, seq, submission.stamped.stamp.digest))
+            bells[lane] = None
+        if submission.expires_in is not None:
+            timers.append((tx.now + submission.expires_in, seq, EXPIRE))
+    tx.many("submit.queue", queued)
+    tx.many("submit.bell", [(lane,) for lane in bells])
+    tx.many("submit.timer", timers)
+    tx.many("submit.wall_timer", wall_timers)
+    return answers
+
+
+def _lane_for(tx: Tx, submission: Submission) -> bytes:
+    stamped = submission.stamped
+    if submission.parent is not None and stamped.stamp.gates:
+        return hold.lane_for_child(tx, submission)
+    return lane_of(submission.workflow, stamped.priority, stamped.unit_key, stamped.stamp, stamped.keys)
+
+
+def _row(tx: Tx, submission: Submission, lane: bytes) -> tuple[object, ...]:
+    stamped = submission.stamped
+    delayed = submission.delay is not None or submission.run_at is not None
+    return (
+        submission.run_id,
+        submission.workflow,
+        submission.params,
+        stamped.stamp.digest,
+        lane,
+        stamped.priority,
+        stamped.unit_key,
+        msgspec.json.encode(stamped.keys).decode() if stamped.keys else "[]",
+        "delay" if delayed else None,
+        submission.parent,
+        tx.now,
+        tx.wall,
+        submission.context,
+    )
+
+
+def _existing(tx: Tx, submission: Submission) -> Submitted:
+    """A run id given twice: the same run if workflow and params are the same."""
+    row = tx.row("submit.existing", submission.run_id)
+    assert row is not None and submission.run_id is not None
+    workflow, params = row
+    same = workflow == submission.workflow and (
+        params == submission.params or decode(params) == decode(submission.params)
+    )
+    return Submitted(submission.run_id, created=False, conflict=not same)
+
+
+def ring(tx: Tx, lane: bytes) -> None:
+    """Have the next turn look at a lane that got or lost a run."""
+    tx.run("submit.bell", lane)
+
+
+__all__ = ["EXPIRE", "START", "WAIT", "lane_of", "put_stamps", "ring", "submit", "unit_id"]

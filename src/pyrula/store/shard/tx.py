@@ -1,0 +1,30 @@
+"""The port between the verbs and a backend: named SQL blocks, run inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+
+
+class Tx(Protocol):
+    """One transaction. `now` is the store's time and `wall` the wall clock, both read after the lock was held (µs)."""
+
+    now: int
+    wall: int
+
+    def rows(self, block: str, *params: Any) -> list[Row]:
+        """All rows of one statement."""
+
+    def row(self, block: str, *params: Any) -> Row | None:
+        """Its first row."""
+
+    def run(self, block: str, *params: Any) -> int:
+        """Run it; the number of rows it changed."""
+
+    def many(self, block: str, params: Sequence[Row]) -> None:
+        """Run it for each row of parameters (PostgreSQL: once, with arrays)."""
+
+    def match(self, block: str, params: Iterable[Row]) -> list[Row]:
+        """All rows that it returns for all of these parameters, in any order; rows carry their own key."""

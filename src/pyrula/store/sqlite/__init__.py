@@ -1,0 +1,1 @@
+"""One shard in one SQLite file."""

@@ -1,0 +1,145 @@
+"""One connection to the file: its pragmas, its schema, and transactions that give verbs a `Tx`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from pyrula.clock import Clock
+from pyrula.errors import SchemaMismatch, ShardMismatch
+from pyrula.store.shard.tx import Row, Tx
+from pyrula.store.statements import statements
+
+T = TypeVar("T")
+VERSION: Final = 1
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+_CACHE_KIB = 64 * 1024
+
+Verb = Callable[[Tx], T]
+
+
+class SqliteTx:
+    """A `Tx` on one cursor."""
+
+    __slots__ = ("_connection", "_cursor", "_sql", "now", "wall")
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._sql = statements("pyrula.store.sqlite")
+        self.now = 0
+        self.wall = 0
+
+    def rows(self, block: str, *params: Any) -> list[Row]:
+        return self._cursor.execute(self._sql[block], params).fetchall()
+
+    def row(self, block: str, *params: Any) -> Row | None:
+        rows = self._cursor.execute(self._sql[block], params).fetchall()
+        return rows[0] if rows else None
+
+    def run(self, block: str, *params: Any) -> int:
+        self._cursor.execute(self._sql[block], params).fetchall()
+        return self._connection.changes()
+
+    def many(self, block: str, params: Sequence[Row]) -> None:
+        if params:
+            self._cursor.executemany(self._sql[block], params).fetchall()
+
+    def match(self, block: str, params: Iterable[Row]) -> list[Row]:
+        return self._cursor.executemany(self._sql[block], params).fetchall()
+
+
+class Connection:
+    """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in memory."""
+
+    def __init__(self, path: str, clock: Clock, *, memory: bool) -> None:
+        self._clock = clock
+        self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
+        self._db.set_busy_timeout(0)  # the caller decides how to wait: never by blocking the loop
+        self._tx = SqliteTx(self._db)
+        self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
+        self._pragma("foreign_keys=off")
+        self._pragma(f"cache_size=-{_CACHE_KIB}")
+        self._pragma("temp_store=memory")
+        self._pragma("synchronous=full")
+        if not memory:
+            self._pragma("mmap_size=268435456")
+
+    def _pragma(self, text: str) -> Any:
+        return self._db.execute(f"PRAGMA {text}").fetchall()
+
+    def prepare(self, store: str, shard: int, shards: int) -> None:
+        """Create the schema, or check that the file is this shard of this store. May raise apsw.BusyError."""
+        self._pragma("journal_mode=wal")
+        if not self._pragma("table_info(meta)"):
+            with self._db:
+                if not self._pragma("table_info(meta)"):
+                    self._db.execute(self._tx._sql["schema.schema"])
+                    wall = self._clock.wall()
+                    self._tx.run("connection.create", VERSION, store, shard, shards, wall)
+        row = self._tx.row("connection.identity")
+        assert row is not None
+        version, _, its_shard, its_shards = row
+        if version != VERSION:
+            raise SchemaMismatch(
+                f"{self._db.filename}: its schema is version {version}, this pyrula writes version {VERSION}; "
+                "upgrade the older of the two (`pyrula migrate` brings a file forward)"
+            )
+        if (its_shard, its_shards) != (shard, shards):
+            raise ShardMismatch(
+                f"{self._db.filename}: it is shard {its_shard} of {its_shards}, and was opened as shard {shard} of "
+                f"{shards}; open the store with the same files in the same order"
+            )
+
+    def data_version(self) -> int:
+        """A number that changes when another connection has committed."""
+        return int(self._pragma("data_version")[0][0])
+
+    def write(self, verbs: Sequence[Verb[Any]]) -> tuple[list[Any], bool]:
+        """Run verbs in one transaction; their answers, and whether anything was written.
+
+        Raises apsw.BusyError at once when another writer has the lock; what a verb raises rolls all of them back.
+        A transaction that changed nothing is not committed, so that an idle turn wakes nobody up.
+        """
+        db, tx = self._db, self._tx
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            self._read_time()
+            before = db.total_changes()
+            answers = [verb(tx) for verb in verbs]
+            written = db.total_changes() != before
+            if written:
+                tx.run("connection.time", tx.now, tx.wall)
+                db.execute("COMMIT")
+            else:
+                db.execute("ROLLBACK")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        return answers, written
+
+    def read(self, verb: Verb[T]) -> T:
+        """Run a verb that only reads, on one snapshot."""
+        db = self._db
+        db.execute("BEGIN")
+        try:
+            self._read_time()
+            return verb(self._tx)
+        finally:
+            db.execute("ROLLBACK")
+
+    def _read_time(self) -> None:
+        """The store's time never runs backwards: a wall clock that steps back adds nothing."""
+        row = self._tx.row("connection.read_time")
+        assert row is not None
+        time, wall = max(row, self._seen)
+        now_wall = self._clock.wall()
+        time += max(0, now_wall - wall)
+        self._seen = (time, now_wall)
+        self._tx.now, self._tx.wall = time, now_wall
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,20 @@
+-- name: run
+-- ?5 and ?6 are NULL for a run that ends without having been executing.
+UPDATE runs
+SET state = ?2, result = ?3, error = ?4, worker = coalesce(?5, worker), started_at = coalesce(started_at, ?6),
+    finished_at = ?7, parked = NULL, code = NULL
+WHERE seq = ?1 AND state = 'open'
+RETURNING parent
+
+-- name: parent
+SELECT seq FROM runs WHERE run_id = ?1 AND state = 'open'
+
+-- name: slots
+SELECT gate, seq, held FROM slots WHERE seq = ?1
+
+-- name: leave
+DELETE FROM slots WHERE gate = ?1 AND seq = ?2
+
+-- name: free
+-- A gate that nobody waits at need not be looked at.
+UPDATE gates SET in_use = in_use - 1, dirty = waiting > 0 WHERE id = ?1

@@ -1,0 +1,240 @@
+-- name: schema
+-- Hot tables are small and narrow; runs holds the durable record. Instants are µs of the store's clock unless
+-- named wall_*. Ids of lanes, units and gates are 16-byte digests of what they stand for (policies/stamp.py), so
+-- that a submit needs no look-up and two processes agree without asking.
+
+CREATE TABLE meta (            -- one row
+    one        INTEGER PRIMARY KEY CHECK (one = 1),
+    version    INTEGER NOT NULL,
+    store      TEXT    NOT NULL,          -- id of the store, shared by its shards
+    shard      INTEGER NOT NULL,
+    shards     INTEGER NOT NULL,
+    time       INTEGER NOT NULL,          -- the store's time as last read …
+    wall       INTEGER NOT NULL,          -- … when the wall clock said this
+    turn       INTEGER NOT NULL,          -- number of the last turn: the epoch of its leases
+    vtime      INTEGER NOT NULL,          -- virtual time of the unit picked last
+    steering   INTEGER NOT NULL           -- goes up with every change of overrides
+) STRICT;
+
+CREATE TABLE stamps (          -- immutable; many runs share one
+    id         BLOB PRIMARY KEY,          -- digest
+    stamp      BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (            -- inserted once, updated when it parks, retries or ends
+    seq          INTEGER PRIMARY KEY,     -- order of submission in this shard
+    run_id       TEXT    NOT NULL,
+    workflow     TEXT    NOT NULL,
+    state        TEXT    NOT NULL,        -- open, completed, failed, cancelled, expired
+    params       BLOB    NOT NULL,
+    stamp        BLOB    NOT NULL,
+    lane         BLOB    NOT NULL,        -- where it queues now
+    priority     INTEGER NOT NULL,
+    key          TEXT    NOT NULL,        -- its unit's key, for listing
+    keys         TEXT    NOT NULL,        -- JSON array, aligned with stamp.gates
+    attempt      INTEGER NOT NULL,
+    parked       TEXT,                    -- NULL, or why it is neither queued nor executing: delay, wait, retry, later, aside
+    logged       INTEGER NOT NULL,        -- number of settled log entries = order of the last one
+    parent       TEXT,
+    submitted_at INTEGER NOT NULL,
+    wall_submitted INTEGER NOT NULL,
+    started_at   INTEGER,
+    finished_at  INTEGER,
+    result       BLOB,
+    error        BLOB,
+    code         TEXT,                    -- of a run set aside: the code that could not replay it
+    worker       TEXT,
+    context      BLOB,                    -- trace context, carried from the submit
+    lapses       INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE UNIQUE INDEX runs_id ON runs (run_id);
+CREATE INDEX runs_workflow ON runs (workflow, seq);
+CREATE INDEX runs_key ON runs (key, seq) WHERE key <> '';
+CREATE INDEX runs_parent ON runs (parent, seq) WHERE parent IS NOT NULL;
+CREATE INDEX runs_parked ON runs (parked, seq) WHERE parked IS NOT NULL;
+CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
+CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
+
+CREATE TABLE inbox (           -- bells for the next turn; a lane rings once however many runs joined it
+    lane       BLOB PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue (           -- runs that could start but for their gates
+    lane       BLOB    NOT NULL,
+    resumed    INTEGER NOT NULL,          -- 1: was parked or lapsed, takes slots but no token
+    seq        INTEGER NOT NULL,
+    stamp      BLOB    NOT NULL,
+    PRIMARY KEY (lane, resumed, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE lanes (
+    id         BLOB PRIMARY KEY,
+    unit       BLOB    NOT NULL,
+    workflow   TEXT    NOT NULL,
+    priority   INTEGER NOT NULL,
+    gates      BLOB    NOT NULL,          -- the gate ids, concatenated
+    plan       BLOB    NOT NULL,          -- one byte a gate: index into stamp.gates, or 255 for a private slot gate
+    state      INTEGER NOT NULL,          -- 0 empty, 1 ready, 2 waiting
+    vtime      INTEGER NOT NULL,          -- ready: its unit's; waiting: its unit's when it began to wait
+    head       INTEGER NOT NULL,          -- seq of its head then
+    gate       BLOB,                      -- the one it waits on
+    streak     INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lanes_ready ON lanes (workflow, priority, vtime, head, id) WHERE state = 1;
+CREATE INDEX lanes_waiting ON lanes (gate, priority, vtime, head, id) WHERE state = 2;
+CREATE INDEX lanes_unit ON lanes (unit) WHERE state = 1;
+
+CREATE TABLE units (
+    id         BLOB PRIMARY KEY,
+    workflow   TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    vtime      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE gates (
+    id         BLOB PRIMARY KEY,
+    name       TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    kind       INTEGER NOT NULL,          -- 0 limit, 1 rate, 2 private slot of a run that holds one
+    in_use     INTEGER NOT NULL DEFAULT 0,
+    debt       TEXT    NOT NULL DEFAULT '0',   -- decimal text: it passes 2^63
+    at         INTEGER NOT NULL DEFAULT 0,
+    q          INTEGER NOT NULL DEFAULT 1,
+    paused     INTEGER NOT NULL DEFAULT 0,     -- this key's own pause: until when
+    waiting    INTEGER NOT NULL DEFAULT 0,     -- lanes
+    dirty      INTEGER NOT NULL DEFAULT 0,
+    wake_at    INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX gates_name ON gates (name, key);
+CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
+CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
+
+CREATE TABLE slots (           -- who is inside a limit gate
+    gate       BLOB    NOT NULL,
+    seq        INTEGER NOT NULL,
+    held       INTEGER NOT NULL,          -- 1: hold="run", kept while parked
+    PRIMARY KEY (gate, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX slots_seq ON slots (seq);
+
+CREATE TABLE leases (
+    seq        INTEGER PRIMARY KEY,
+    epoch      INTEGER NOT NULL,
+    worker     TEXT    NOT NULL,          -- incarnation
+    claimed_at INTEGER NOT NULL,
+    resumed    INTEGER NOT NULL,
+    gated      INTEGER NOT NULL,          -- number of slots it took
+    signal     INTEGER NOT NULL DEFAULT 0 -- 1: a wait was settled, 2: cancel, 4: it was told, 4: it was told
+) STRICT;
+CREATE INDEX leases_worker ON leases (worker);
+CREATE INDEX leases_signal ON leases (worker) WHERE signal IN (1, 2, 3);
+
+CREATE TABLE workers (
+    incarnation TEXT PRIMARY KEY,
+    worker_id  TEXT    NOT NULL,
+    lease      INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    serves     TEXT    NOT NULL,          -- JSON array of workflow names
+    facts      BLOB    NOT NULL           -- what it says of itself: limiters, host, process
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workers_expire ON workers (expires_at);
+
+CREATE TABLE timers (
+    due        INTEGER NOT NULL,
+    seq        INTEGER NOT NULL,
+    kind       INTEGER NOT NULL,          -- 0 start (delay, retry, later), 1 wait (sleep, timeout), 2 expire
+    PRIMARY KEY (due, seq, kind)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE wall_timers (     -- run_at: looks at the wall
+    wall_due   INTEGER NOT NULL,
+    seq        INTEGER NOT NULL,
+    PRIMARY KEY (wall_due, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE steps (           -- the log
+    seq        INTEGER NOT NULL,
+    branch     TEXT    NOT NULL,
+    number     INTEGER NOT NULL,
+    kind       TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    status     TEXT    NOT NULL,
+    value      BLOB,
+    due        INTEGER,
+    settled    INTEGER NOT NULL,          -- its place in the order in which entries were settled; 0 while waiting
+    at         INTEGER NOT NULL,
+    PRIMARY KEY (seq, branch, number)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steps_waiting ON steps (kind, value) WHERE status = 'waiting' AND kind = 'child';
+
+CREATE TABLE events (          -- sent to a run and not taken yet
+    id         INTEGER PRIMARY KEY,
+    seq        INTEGER NOT NULL,
+    name       TEXT    NOT NULL,
+    payload    BLOB    NOT NULL,
+    event_id   TEXT
+) STRICT;
+CREATE INDEX events_run ON events (seq, name, id);
+
+CREATE TABLE event_ids (       -- of triggers and of events to runs: counts once, gets the first answer
+    scope      TEXT    NOT NULL,          -- workflow and key, or run
+    event_id   TEXT    NOT NULL,
+    buffer     INTEGER,                   -- while it is in a buffer
+    seq        INTEGER,                   -- the run it went into
+    answered   INTEGER NOT NULL DEFAULT 0,-- 1: its trigger completed the batch and was answered the run's id
+    PRIMARY KEY (scope, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_ids_run ON event_ids (seq) WHERE seq IS NOT NULL;
+CREATE INDEX event_ids_buffer ON event_ids (buffer) WHERE buffer IS NOT NULL;
+
+CREATE TABLE buffers (
+    id         INTEGER PRIMARY KEY,
+    workflow   TEXT    NOT NULL,
+    key        TEXT    NOT NULL,
+    text       TEXT    NOT NULL,          -- the key as resolved
+    opened_at  INTEGER NOT NULL,
+    due        INTEGER NOT NULL,
+    count      INTEGER NOT NULL,
+    bytes      INTEGER NOT NULL,
+    stamped    BLOB    NOT NULL           -- policy of its first event, and how its run will be stamped
+) STRICT;
+CREATE UNIQUE INDEX buffers_key ON buffers (workflow, key);
+CREATE INDEX buffers_due ON buffers (due);
+CREATE TABLE buffered_events (
+    buffer     INTEGER NOT NULL,
+    number     INTEGER NOT NULL,
+    payload    BLOB    NOT NULL,
+    PRIMARY KEY (buffer, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE overrides (       -- key NULL is written as the flag every = 1
+    gate       TEXT    NOT NULL,          -- its name
+    every      INTEGER NOT NULL,
+    key        TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,          -- limit, rate, pause
+    number     TEXT    NOT NULL,          -- JSON: max; [p, q, burst]; until
+    expires_at INTEGER,
+    PRIMARY KEY (gate, every, key, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE definitions (     -- the newest declaration of each workflow
+    workflow   TEXT PRIMARY KEY,
+    declaration BLOB   NOT NULL,
+    code       TEXT    NOT NULL,
+    at         INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE schedules (
+    workflow   TEXT    NOT NULL,
+    number     INTEGER NOT NULL,          -- its place in the declaration
+    schedule   BLOB    NOT NULL,
+    submission BLOB    NOT NULL,
+    wall_due   INTEGER NOT NULL,
+    PRIMARY KEY (workflow, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE outbox (          -- messages to other shards: delivered at least once, applied once
+    id         INTEGER PRIMARY KEY,
+    shard      INTEGER NOT NULL,
+    message    BLOB    NOT NULL
+) STRICT;

@@ -1,0 +1,25 @@
+-- name: stamp
+INSERT INTO stamps (id, stamp) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING
+
+-- name: run
+-- A repeated id inserts nothing and returns nothing.
+INSERT INTO runs (run_id, workflow, state, params, stamp, lane, priority, key, keys, attempt, parked, logged, parent,
+                  submitted_at, wall_submitted, context)
+VALUES (?1, ?2, 'open', ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, 0, ?10, ?11, ?12, ?13)
+ON CONFLICT (run_id) DO NOTHING
+RETURNING run_id, seq
+
+-- name: existing
+SELECT workflow, params FROM runs WHERE run_id = ?1
+
+-- name: queue
+INSERT INTO queue (lane, resumed, seq, stamp) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING
+
+-- name: bell
+INSERT INTO inbox (lane) VALUES (?1) ON CONFLICT (lane) DO NOTHING
+
+-- name: timer
+INSERT INTO timers (due, seq, kind) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING
+
+-- name: wall_timer
+INSERT INTO wall_timers (wall_due, seq) VALUES (?1, ?2) ON CONFLICT DO NOTHING

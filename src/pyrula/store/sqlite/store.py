@@ -1,0 +1,149 @@
+"""The store in one SQLite file: WAL, synchronous=FULL, one writer at a time, any number of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import apsw
+
+from pyrula.clock import Clock
+from pyrula.errors import StoreBusy, StoreClosed
+from pyrula.ids import chance, store_id
+from pyrula.store.shard import register
+from pyrula.store.shard.shard import ShardStore
+from pyrula.store.shard.tx import Tx
+from pyrula.store.sqlite.connection import Connection
+from pyrula.store.sqlite.pump import Pump
+
+T = TypeVar("T")
+_WATCH_SECONDS = 0.020
+"""How often another process's commits are looked for while somebody listens."""
+_OPEN_SECONDS = 30.0
+
+
+class SqliteStore(ShardStore):
+    """One shard in a file, or in memory for one process. Bound to the event loop that uses it first."""
+
+    def __init__(
+        self, path: str, *, clock: Clock, retention: int, memory: bool = False, shard: int = 0, shards: int = 1
+    ) -> None:
+        super().__init__(clock, retention, shard)
+        self._path, self._memory, self._shards = path, memory, shards
+        self._connection: Connection | None = None
+        self._opening: asyncio.Lock | None = None
+        self._closed = False
+        self._pump: Pump | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._seen_version = 0
+        self._beat: Connection | None = None
+        self._beat_lock = threading.Lock()
+
+    # -- connection
+
+    async def connect(self) -> None:
+        if self._connection is not None:
+            return
+        if self._closed:
+            raise StoreClosed(f"the store {self._path} was closed; open it again with open_store()")
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if self._connection is None:
+                connection = Connection(self._path, self.clock, memory=self._memory)
+                await self._prepare(connection)
+                self._seen_version = connection.data_version()
+                self._pump = Pump(connection, self.nudge)
+                self._connection = connection
+                self._rewatch()
+
+    async def _prepare(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + _OPEN_SECONDS
+        while True:
+            try:
+                return connection.prepare(store_id(), self.shard, self._shards)
+            except apsw.BusyError:  # others open the same new file, or write
+                if loop.time() > give_up:
+                    raise StoreBusy(f"{self._path} was locked by others for {_OPEN_SECONDS:g} s; try again") from None
+                await asyncio.sleep(0.01 * chance())
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        with self._beat_lock:
+            if self._beat is not None:
+                self._beat.close()
+                self._beat = None
+        if self._pump is not None:
+            self._pump.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def __aenter__(self) -> SqliteStore:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # -- transactions
+
+    async def write(self, verb: Callable[[Tx], T]) -> T:
+        if self._pump is None or self._closed:
+            await self.connect()
+        assert self._pump is not None
+        return await self._pump.write(verb)
+
+    async def read(self, verb: Callable[[Tx], T]) -> T:
+        if self._connection is None or self._closed:
+            await self.connect()
+        assert self._connection is not None
+        return self._connection.read(verb)
+
+    def heartbeat(self, incarnation: str) -> bool:
+        with self._beat_lock:
+            if self._closed:
+                raise StoreClosed(f"the store {self._path} was closed")
+            if self._beat is None:
+                self._beat = Connection(self._path, self.clock, memory=self._memory)
+            try:
+                (alive,), _ = self._beat.write([lambda tx: register.heartbeat(tx, incarnation)])
+            except apsw.BusyError:
+                raise StoreBusy(f"{self._path} is locked; beat again") from None
+        return bool(alive)
+
+    # -- nudges
+
+    def listen(self, nudge: asyncio.Event) -> None:
+        super().listen(nudge)
+        self._rewatch()
+
+    async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
+        nudge = asyncio.Event()
+        self.listen(nudge)
+        try:
+            await self.clock.wait(nudge, timeout)
+        finally:
+            self.unlisten(nudge)
+
+    def _rewatch(self) -> None:
+        """Look for the commits of other processes, as long as somebody listens."""
+        if self._memory or self._watch is not None or self._connection is None or not self._nudges:
+            return
+        self._watch = asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._watch = None
+        if self._connection is None:
+            return
+        version = self._connection.data_version()
+        if version != self._seen_version:
+            self._seen_version = version
+            self.nudge()
+        self._rewatch()
+
