@@ -1,0 +1,42 @@
+"""What one gate says to one run."""
+
+from pyrula.model.gate import FOREVER, Gate, Stamp
+from pyrula.policies import tokens
+
+
+def admits(gate: Gate, stamp: Stamp, now: int) -> bool:
+    """Tell whether a run of this stamp may pass now: an override holds in place of the stamp, a pause stops all."""
+    if now < gate.paused_until:
+        return False
+    number = stamp if gate.override is None else gate.override
+    if isinstance(number, int):
+        return gate.in_use < number
+    return tokens.may_start(gate.debt, gate.at, gate.q, number, now)
+
+
+def opens_at(gate: Gate, stamp: Stamp, now: int) -> int | None:
+    """When (µs) a refused run of this stamp may pass for the mere passing of time; None if that is unknown."""
+    number = stamp if gate.override is None else gate.override
+    paused = gate.paused_until if gate.paused_until > now else None
+    if not isinstance(number, int):
+        paused = max(paused or 0, tokens.next_start(gate.debt, gate.at, gate.q, number, now))
+    return paused if paused is None or paused < FOREVER else None
+
+
+def room(gate: Gate, stamp: Stamp, now: int) -> int:
+    """How many runs of this stamp could pass now."""
+    if now < gate.paused_until:
+        return 0
+    number = stamp if gate.override is None else gate.override
+    if isinstance(number, int):
+        return max(0, number - gate.in_use)
+    return tokens.available(gate.debt, gate.at, gate.q, number, now)
+
+
+def take(gate: Gate, stamp: Stamp, now: int) -> None:
+    """Take one slot or one token, which :func:`admits` said is there."""
+    number = stamp if gate.override is None else gate.override
+    if isinstance(number, int):
+        gate.in_use += 1
+    else:
+        gate.debt, gate.at, gate.q = tokens.take(gate.debt, gate.at, gate.q, number, now)
