@@ -1,0 +1,5 @@
+"""Workflows fed by Kafka: each record is processed as it is consumed, as one durable run."""
+
+from pyrula.kafka.stream import KafkaStream
+
+__all__ = ["KafkaStream"]
