@@ -8,6 +8,7 @@ from typing import Final
 
 from pyrula.clock import Clock, SystemClock
 from pyrula.errors import ConfigurationError, shown
+from pyrula.ids import store_id
 from pyrula.model.duration import Duration, positive_us
 from pyrula.store.protocol import Store
 from pyrula.store.sqlite.store import SqliteStore
@@ -19,12 +20,13 @@ _KINDS: Final = '"sqlite:///runs.db" (a file, from the current folder), "sqlite:
 def open_store(
     url: str | Sequence[str], *, clock: Clock | None = None, retention: Duration = RETENTION
 ) -> Store:
-    """The store at `url`. It returns at once; the store connects at its first use, and creates what is missing.
+    """The store at `url`. It returns at once; the store connects at its first use, and creates what is
+    missing.
 
-    url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://` (in
-    memory, for one process). clock: another than the machine's. retention: how long finished runs are kept, seconds or
-    a timedelta, above 0. Close it with `await store.close()`, or use it in `async with`. Raises `ConfigurationError` for a URL
-    that it can't serve.
+    url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://`
+    (in memory, for one process). clock: another than the machine's. retention: how long finished runs are
+    kept, seconds or a timedelta, above 0. Close it with `await store.close()`, or use it in `async with`.
+    Raises `ConfigurationError` for a URL that it can't serve.
     """
     try:
         kept = positive_us(retention)
@@ -33,20 +35,30 @@ def open_store(
     urls = [url] if isinstance(url, str) else list(url)
     if len(urls) != 1:
         raise ConfigurationError(
-            f"open_store: {len(urls)} URLs ({shown(urls, 200)}); this version opens a store of one shard: pass one URL"
+            f"open_store: {len(urls)} URLs ({shown(urls, 200)}); this version opens a store of one shard: "
+            "pass one URL"
         )
-    return SqliteStore(_sqlite_path(urls[0]), clock or SystemClock(), kept)
+    path = _sqlite_path(urls[0])
+    # memdb: connections of this process that name it alike share it; a store id makes the name its own
+    where = f"file:/{store_id()}?vfs=memdb" if path is None else path
+    return SqliteStore(where, clock=clock or SystemClock(), retention=kept, memory=path is None)
 
 
 def _sqlite_path(url: object) -> str | None:
     """The path in a `sqlite:` URL, None for memory. Raises ConfigurationError."""
     if not isinstance(url, str):
-        raise ConfigurationError(f"open_store: {shown(url)} is {type(url).__name__}; a store's URL is a str: {_KINDS}")
+        raise ConfigurationError(
+            f"open_store: {shown(url)} is {type(url).__name__}; a store's URL is a str: {_KINDS}"
+        )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite":
-        raise ConfigurationError(f"open_store: {shown(_without_password(url))} is no URL that this version opens; use {_KINDS}")
+        raise ConfigurationError(
+            f"open_store: {shown(_without_password(url))} is no URL that this version opens; use {_KINDS}"
+        )
     if "?" in rest:
-        raise ConfigurationError(f"open_store: {shown(url)}: a sqlite URL takes no options; drop what follows the `?`")
+        raise ConfigurationError(
+            f"open_store: {shown(url)}: a sqlite URL takes no options; drop what follows the `?`"
+        )
     if rest in ("", "/", "/:memory:"):
         return None
     if not rest.startswith("/"):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from pyrula.clock import Clock
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome
 from pyrula.model.run import Run
@@ -126,6 +127,7 @@ class Store(Protocol):
     """One shard, or several behind one face. Every write is durable when its call returns."""
 
     shards: int
+    clock: Clock
 
     async def connect(self) -> None:
         """Open, create or check the schema. Called by the first use; safe to call again."""

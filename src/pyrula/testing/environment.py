@@ -1,0 +1,242 @@
+"""A store, a client and a worker in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+from pyrula.clock import SECOND
+from pyrula.errors import PyrulaError
+from pyrula.model.duration import Duration, to_us
+from pyrula.store.open import open_store
+from pyrula.store.protocol import Store
+from pyrula.testing.clock import START, VirtualClock
+from pyrula.testing.watch import Watched
+from pyrula.workflows.client import WorkflowClient
+from pyrula.workflows.worker import Worker
+from pyrula.workflows.workflow import Registry, Workflow
+
+T = TypeVar("T")
+_GIVE_UP_SECONDS: Final = 60.0
+_GLANCE_SECONDS: Final = 0.0005
+
+
+class NotSettled(PyrulaError):
+    """Something of the environment is still at work in real time, long after it should have ended."""
+
+    code = "not_settled"
+
+
+class NothingDue(PyrulaError):
+    """What is waited for can't happen: nobody waits for time to pass."""
+
+    code = "nothing_due"
+
+
+class Environment:
+    """Gives a client, a worker and a clock that jumps; every timer, window and token comes due in order,
+    unslept.
+
+        async with Environment() as env:
+            run_id = await env.client.submit("reminder", {"user": "u1"})
+            await env.advance(3600)
+            assert await env.client.result(run_id) == "sent"
+
+    store_url: as for `open_store`; in memory if left out. workflows: what the worker serves and the client
+    knows: a `Registry`, or workflows; the default registry if left out. start: what the wall clock says at
+    first. worker: False starts none yet (see `start_worker`). options: of the worker.
+
+    Time stands still but in `advance` and `until`. What a body does in real time (sockets, `asyncio.sleep`)
+    is not waited for; sync steps, which run in threads, are.
+    """
+
+    def __init__(
+        self,
+        store_url: str | Sequence[str] | None = None,
+        workflows: Registry | Iterable[Workflow[..., Any]] | None = None,
+        *,
+        start: datetime = START,
+        worker: bool = True,
+        retention: Duration | None = None,
+        **options: Any,
+    ) -> None:
+        self.clock = VirtualClock(start)
+        kept = {} if retention is None else {"retention": retention}
+        self._watched = Watched(open_store(store_url or "sqlite://", clock=self.clock, **kept))
+        self.store = cast(Store, self._watched)
+        self.registry = _registry(workflows)
+        self.client = WorkflowClient(self.store, self.registry)
+        self.workers: list[Worker] = []
+        self._running: dict[Worker, asyncio.Task[None]] = {}
+        self._starts_worker = worker
+        self._options = options
+
+    async def __aenter__(self) -> Self:
+        await self.store.connect()
+        if self._starts_worker:
+            await self.start_worker()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for worker in list(self.workers):
+                await self.stop_worker(worker)
+        finally:
+            await self.store.close()
+
+    @property
+    def worker(self) -> Worker:
+        """The worker that was started first, of those that still run."""
+        if not self.workers:
+            raise RuntimeError("this environment runs no worker; start one: `await env.start_worker()`")
+        return self.workers[0]
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the environment was made."""
+        return self.clock.now
+
+    async def sleep(self, seconds: Duration) -> None:
+        """Let virtual time pass, in a body that pretends to work. (A durable sleep is `ctx.sleep`.)"""
+        await self.clock.sleep(to_us(seconds))
+
+    async def start_worker(
+        self, workflows: Registry | Iterable[Workflow[..., Any]] | None = None, **options: Any
+    ) -> Worker:
+        """Start one more worker, and let it do what is due. workflows, options: in place of the
+        environment's own.
+        """
+        registry = self.registry if workflows is None else _registry(workflows)
+        worker = Worker(self.store, registry, **{**self._options, **options})
+        self.workers.append(worker)
+        self._running[worker] = asyncio.ensure_future(worker.run())
+        await self.settle()
+        return worker
+
+    async def stop_worker(self, worker: Worker, grace_seconds: float = 0) -> None:
+        """Stop a worker as SIGTERM does: what is not over after the grace (virtual) is handed back."""
+        running = self._running[worker]
+        stopping = asyncio.ensure_future(worker.stop(grace_seconds))
+        try:
+            await self.until(asyncio.wait((stopping, running)), within=grace_seconds + 1)
+        finally:
+            self._forget(worker)
+        await stopping
+        await running
+
+    async def kill(self, worker: Worker) -> None:
+        """Let a worker vanish as SIGKILL does: it hands nothing back, and its leases have to lapse."""
+        running = self._running[worker]
+        self._forget(worker)
+        worker.abandon()
+        running.cancel()
+        await asyncio.wait((running,))
+        await self.settle()
+
+    async def advance(self, seconds: Duration) -> None:
+        """Let that much time pass, from one due moment to the next; all that happens at one happens before
+        the next.
+
+        Raises what a worker died of, and `NotSettled` if a thread goes on in real time for a minute.
+        """
+        target = self.clock.monotonic() + to_us(seconds)
+        await self.settle()
+        due = self.clock.next_due()
+        while due is not None and due <= target:
+            await self._move(due)
+            due = self.clock.next_due()
+        await self._move(target)
+
+    async def until(self, awaitable: Awaitable[T], *, within: Duration = 366 * 86_400) -> T:
+        """Let time pass until `awaitable` is over, and answer its result.
+
+            await env.until(env.client.execute("reminder", {"user": "u1"}))
+
+        Raises `NothingDue` if nobody waits for time to pass any more, and TimeoutError after `within`
+        virtual seconds.
+        """
+        waiting = asyncio.ensure_future(awaitable)
+        last = self.clock.monotonic() + to_us(within)
+        try:
+            await self.settle()
+            while not waiting.done():
+                due = self.clock.next_due()
+                if due is None:
+                    raise NothingDue(
+                        f"at {self.now} s nothing more is due, and what is waited for has not happened"
+                    )
+                if due > last:
+                    raise TimeoutError(
+                        f"not over within {to_us(within) / SECOND} virtual seconds; it is {self.now} s"
+                    )
+                await self._move(due)
+            return await waiting
+        finally:
+            waiting.cancel()
+
+    async def settle(self) -> None:
+        """Return once all that can happen at this instant has happened."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        while True:
+            await asyncio.sleep(0)
+            self._raise_deaths()
+            if _ready(loop):
+                continue
+            busy = [worker for worker in self.workers if worker.threads]
+            if not busy and not self._watched.calls:
+                return
+            if loop.time() - started > _GIVE_UP_SECONDS:
+                what = (
+                    f"store calls: {sorted(self._watched.calls.values())}"
+                    if not busy
+                    else f"{len(busy)} worker(s) run threads"
+                )
+                raise NotSettled(
+                    f"after {_GIVE_UP_SECONDS} s of real time the environment is still at work: {what}"
+                )
+            await asyncio.sleep(_GLANCE_SECONDS)
+
+    async def _move(self, to: int) -> None:
+        """Jump, and renew the leases of the living before anybody can look at them."""
+        self.clock.move(to)
+        for worker in self.workers:
+            worker.beat()
+        await self.settle()
+
+    def _forget(self, worker: Worker) -> None:
+        self.workers.remove(worker)
+        del self._running[worker]
+
+    def _raise_deaths(self) -> None:
+        for worker, running in list(self._running.items()):
+            if running.done() and not running.cancelled() and (error := running.exception()) is not None:
+                self._forget(worker)
+                raise error
+
+
+def _registry(workflows: Registry | Iterable[Workflow[..., Any]] | None) -> Registry | None:
+    if workflows is None or isinstance(workflows, Registry):
+        return workflows
+    registry = Registry()
+    for workflow in workflows:
+        registry.add(workflow)
+    return registry
+
+
+def _ready(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether anything but the caller can run now. asyncio tells nobody, so this looks at its queue of ready
+    callbacks.
+    """
+    try:
+        return bool(loop._ready)  # type: ignore[attr-defined]  # there is no public way to ask
+    except AttributeError:
+        name = f"{type(loop).__module__}.{type(loop).__qualname__}"
+        raise RuntimeError(
+            f"Environment needs asyncio's own event loop, to know when all is done; this is {name}"
+        ) from None

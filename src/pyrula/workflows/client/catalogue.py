@@ -1,0 +1,116 @@
+"""How a client knows a workflow: by its code, or by the declaration that a worker left in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+from pyrula.errors import InvalidPayload, WorkflowNotFound, shown
+from pyrula.model.payload import decode
+from pyrula.policies.declared import from_json
+from pyrula.policies.stamp import (
+    Stamped,
+    StampedEvent,
+    stamp_by_declaration,
+    stamp_event,
+    stamp_event_by_declaration,
+    stamp_run,
+)
+from pyrula.store.protocol import Store
+from pyrula.workflows.workflow import Registry, Workflow, default_registry
+
+
+class Stamper(Protocol):
+    """Fixes the policies of a submission."""
+
+    @property
+    def name(self) -> str:
+        """The workflow's."""
+
+    def stamp(self, params: Mapping[str, Any], priority: int | None) -> Stamped:
+        """Check `params` as far as the code is known, and stamp them."""
+
+    def stamp_event(self, event: Mapping[str, Any]) -> StampedEvent:
+        """Find the buffer of `event`, and stamp its run."""
+
+    def restamp(self, params: bytes, priority: int) -> Stamped:
+        """Stamp a run that is queued already."""
+
+
+class ByCode:
+    """Stamps by a workflow that this process has imported: it checks params and calls key functions."""
+
+    def __init__(self, workflow: Workflow[..., Any]) -> None:
+        self._workflow = workflow
+        self.name = workflow.name
+
+    def stamp(self, params: Mapping[str, Any], priority: int | None) -> Stamped:
+        self._workflow.signature.check(params)
+        return stamp_run(self._workflow, params, priority)
+
+    def stamp_event(self, event: Mapping[str, Any]) -> StampedEvent:
+        return stamp_event(self._workflow, event)
+
+    def restamp(self, params: bytes, priority: int) -> Stamped:
+        return stamp_run(self._workflow, decode(params), priority)
+
+
+class ByDeclaration:
+    """Stamps by what a worker registered: keys that are parameter names are enough, key functions need the
+    code.
+    """
+
+    def __init__(self, name: str, declaration: Mapping[str, Any]) -> None:
+        self.name = name
+        self._declaration = declaration
+
+    def stamp(self, params: Mapping[str, Any], priority: int | None) -> Stamped:
+        return stamp_by_declaration(self._declaration, params, priority)
+
+    def stamp_event(self, event: Mapping[str, Any]) -> StampedEvent:
+        return stamp_event_by_declaration(self._declaration, event)
+
+    def restamp(self, params: bytes, priority: int) -> Stamped:
+        return stamp_by_declaration(self._declaration, decode(params), priority)
+
+
+class Catalogue:
+    """The workflows of a registry, and behind them those of the store."""
+
+    def __init__(self, store: Store, registry: Registry | None) -> None:
+        self._store = store
+        self._registry = default_registry if registry is None else registry
+
+    async def find(self, workflow: str | Workflow[..., Any]) -> Stamper:
+        """How to stamp a workflow. Raises `WorkflowNotFound`."""
+        if isinstance(workflow, Workflow):
+            return ByCode(workflow)
+        if not isinstance(workflow, str):
+            raise InvalidPayload(f"workflow is {shown(workflow)}; it must be a workflow or the name of one")
+        known = self._registry.find(workflow)
+        if known is not None:
+            return ByCode(known)
+        # Read each time: a deploy may have changed it, and the newest decides.
+        declaration = await self._store.declaration(workflow)
+        if declaration is None:
+            near = get_close_matches(workflow, [each.name for each in self._registry], 3)
+            hint = f"; near are {', '.join(map(repr, near))}" if near else ""
+            raise WorkflowNotFound(
+                f"no workflow {shown(workflow)}: this process has imported none of that name and no worker has "
+                f"registered one{hint}. Import the module that declares it, or start a worker that does"
+            )
+        return ByDeclaration(workflow, decode(declaration))
+
+    def gates(self) -> set[tuple[str, str]]:
+        """(name, kind) of every gate that is declared in this process."""
+        return {(gate.name, gate.kind) for workflow in self._registry for gate in workflow.declared.gates}
+
+    async def gates_elsewhere(self) -> set[tuple[str, str]]:
+        """The same of every workflow that a live worker serves."""
+        found: set[tuple[str, str]] = set()
+        for name in {name for worker in await self._store.workers() for name in worker["serves"]}:
+            declaration = await self._store.declaration(name)
+            if declaration is not None:
+                found |= {(gate.name, gate.kind) for gate in from_json(decode(declaration)).gates}
+        return found

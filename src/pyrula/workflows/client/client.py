@@ -1,0 +1,377 @@
+"""WorkflowClient: submit, wait, trigger, cancel, see and steer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyrula.errors import RunIdConflict, RunNotFound, shown
+from pyrula.model.duration import Duration
+from pyrula.model.payload import MAX_PAYLOAD, encode
+from pyrula.model.run import FINAL, Run
+from pyrula.store.protocol import Gate, Store
+from pyrula.workflows.client import prepare, steering
+from pyrula.workflows.client.catalogue import Catalogue
+from pyrula.workflows.client.ending import ending
+from pyrula.workflows.client.page import RunPage
+from pyrula.workflows.client.waits import Waits
+from pyrula.workflows.workflow import Registry, Workflow
+
+if TYPE_CHECKING:
+    from pyrula.workflows.client.blocking import BlockingClient
+
+Name = str | Workflow[..., Any]
+"""A workflow, or the name of one that this process need not have imported."""
+
+
+class WorkflowClient:
+    """The way in to a store: every call is checked before anything is stored, and durable once it returns.
+
+    store: of `open_store`. registry: the workflows that it knows by code; the default one if left out. One
+    client serves any number of coroutines of one event loop; for code without one there is `blocking`.
+    """
+
+    def __init__(self, store: Store, registry: Registry | None = None) -> None:
+        self._store = store
+        self._catalogue = Catalogue(store, registry)
+        self._waits = Waits(store)
+
+    @property
+    def store(self) -> Store:
+        """The store it talks to."""
+        return self._store
+
+    @cached_property
+    def blocking(self) -> BlockingClient:
+        """The same calls for code without an event loop: they block the calling thread."""
+        from pyrula.workflows.client.blocking import BlockingClient  # it is made of this class's methods
+
+        return BlockingClient(self)
+
+    # -- submitting
+
+    async def submit(
+        self,
+        workflow: Name,
+        params: Mapping[str, Any] | None = None,
+        *,
+        run_id: str | None = None,
+        priority: int | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        expires_in: Duration | None = None,
+    ) -> str:
+        """Store a run and answer its id. The same `run_id` with the same params is one run, while it is
+        kept.
+
+        params: a JSON object of the body's parameters. priority: 1 (first) to 5, in place of the declared
+        one. delay: seconds or timedelta until it may start; run_at: an aware datetime instead. expires_in:
+        drop the run if it has not started within this. Raises `InvalidParams`, `NotJson`, `PayloadTooLarge`
+        (1 MiB), `InvalidPayload`, `KeyFailed`, `KeyNeedsCode`, `WorkflowNotFound`, all with nothing stored,
+        and `RunIdConflict`.
+        """
+        run_ids = None if run_id is None else [run_id]
+        answers = await self.submit_many(
+            workflow,
+            [{} if params is None else params],
+            run_ids=run_ids,
+            priority=priority,
+            delay=delay,
+            run_at=run_at,
+            expires_in=expires_in,
+        )
+        return answers[0]
+
+    async def submit_many(
+        self,
+        workflow: Name,
+        params: Iterable[Mapping[str, Any]],
+        *,
+        run_ids: Sequence[str] | None = None,
+        priority: int | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        expires_in: Duration | None = None,
+    ) -> list[str]:
+        """Store a run for each of `params`, in this order and at once; answers their ids. Raises like
+        `submit`.
+
+        run_ids: one for each. If one of them is taken by a run with other params, `RunIdConflict` names it;
+        the others are stored.
+        """
+        when = prepare.options(delay, run_at, expires_in)
+        stamper = await self._catalogue.find(workflow)
+        many = [prepare.json_object(each, "params") for each in params]
+        ids: Sequence[str | None] = [None] * len(many) if run_ids is None else run_ids
+        if len(ids) != len(many):
+            raise ValueError(f"submit_many: {len(ids)} run_ids for {len(many)} params; give one for each")
+        submissions = [
+            prepare.submission(stamper.name, each, stamper.stamp(each, priority), when, given)
+            for each, given in zip(many, ids, strict=True)
+        ]
+        if not submissions:
+            return []
+        answers = await self._store.submit(submissions)
+        taken = [answer.run_id for answer in answers if answer.conflict]
+        if taken:
+            raise RunIdConflict(
+                f"run id {', '.join(map(repr, taken[:5]))} is taken by a run with other params or of another "
+                f"workflow, and this one of {stamper.name!r} was not stored; take another id, or look at it with client.get"
+            )
+        return [answer.run_id for answer in answers]
+
+    async def execute(
+        self,
+        workflow: Name,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: Duration | None = None,
+        run_id: str | None = None,
+        priority: int | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        expires_in: Duration | None = None,
+    ) -> Any:
+        """Submit a run and wait for its result. Raises like `submit` and `result`; a wait that times out
+        ends no run.
+        """
+        submitted = await self.submit(
+            workflow,
+            params,
+            run_id=run_id,
+            priority=priority,
+            delay=delay,
+            run_at=run_at,
+            expires_in=expires_in,
+        )
+        return await self.result(submitted, timeout)
+
+    async def result(self, run_id: str, timeout: Duration | None = None) -> Any:
+        """Wait until the run has ended, and answer what its body returned.
+
+        timeout: seconds or timedelta to wait at most; None waits for ever. Raises `RunFailed`,
+        `RunCancelled`, `RunExpired`, `RunNotFound`, and TimeoutError, after which the run goes on.
+        """
+        within = None if timeout is None else prepare.duration("result: timeout", timeout)
+        (found,) = await self._store.results([run_id])
+        if found is None:
+            await self.get(run_id)  # or a mistyped id would be waited for until the end of time
+            found = await self._waits.ended(run_id, within)
+        if found is None:
+            run = await self.get(run_id)
+            raise TimeoutError(
+                f"run {run_id!r} of {run.workflow!r} is still {run.state}; client.why(run_id) says why"
+            )
+        return ending(run_id, *found)
+
+    # -- events
+
+    async def trigger(
+        self, workflow: Name, event: Mapping[str, Any], *, event_id: str | None = None
+    ) -> str | None:
+        """Buffer an event; answers the run's id if it completes a Collect batch, else None. (Seed:
+        flow-control.)
+
+        event_id: given twice for a workflow and key, it counts once and gets the first answer. Raises like
+        `submit`.
+        """
+        return (
+            await self.trigger_many(workflow, [event], event_ids=None if event_id is None else [event_id])
+        )[0]
+
+    async def trigger_many(
+        self, workflow: Name, events: Iterable[Mapping[str, Any]], *, event_ids: Sequence[str] | None = None
+    ) -> list[str | None]:
+        """Buffer events in this order, all or none; answers per event as `trigger` does."""
+        stamper = await self._catalogue.find(workflow)
+        many = [prepare.json_object(event, "event") for event in events]
+        ids: Sequence[str | None] = [None] * len(many) if event_ids is None else event_ids
+        if len(ids) != len(many):
+            raise ValueError(f"trigger_many: {len(ids)} event_ids for {len(many)} events; give one for each")
+        buffered = [
+            prepare.trigger_event(stamper.name, event, stamper.stamp_event(event), given)
+            for event, given in zip(many, ids, strict=True)
+        ]
+        return await self._store.trigger(buffered) if buffered else []
+
+    async def send_event(
+        self, run_id: str, name: str, payload: Any = None, *, event_id: str | None = None
+    ) -> None:
+        """Send an event to a run, for its `ctx.wait_for_event(name)`; it is kept until the run takes it.
+
+        payload: a JSON value of up to 1 MiB. event_id: given twice for a run, it counts once. Raises
+        `RunNotFound` if no unfinished run has that id.
+        """
+        data = encode(payload, "payload", MAX_PAYLOAD)
+        if event_id is not None:
+            prepare.named("send_event: event_id", event_id)
+        if not await self._store.send_event(run_id, prepare.named("send_event: name", name), data, event_id):
+            run = await self.get(run_id)
+            raise RunNotFound(
+                f"run {run_id!r} is {run.state}: it takes no events any more, and {name!r} was not kept"
+            )
+
+    async def flush(self, workflow: Name, key: object = "") -> str | None:
+        """Fire the buffer of `key` now; answers the run's id, None if that buffer is empty."""
+        stamper = await self._catalogue.find(workflow)
+        return await self._store.flush(stamper.name, prepare.stored_key(key) or "")
+
+    # -- ending and restarting
+
+    async def cancel(self, run_id: str) -> bool:
+        """Ask for a run to be cancelled; False if it had ended. One that executes ends once its body has
+        stopped.
+
+        Its children are cancelled too. Raises `RunNotFound`.
+        """
+        (before,) = await self._store.cancel([run_id])
+        return self._existed(run_id, before) not in FINAL
+
+    async def cancel_many(self, run_ids: Iterable[str]) -> list[bool]:
+        """`cancel` for each of them, at once; False for those that had ended and those that are unknown."""
+        before = await self._store.cancel(list(run_ids))
+        return [state != "" and state not in FINAL for state in before]
+
+    async def retry(self, run_id: str) -> bool:
+        """Take up again a run that failed, was cancelled or expired, or was set aside; False if it is none
+        of these.
+
+        Steps that succeeded are not repeated. It queues for its gates as stamped. Raises `RunNotFound`.
+        """
+        aside = (await self.get(run_id)).state == "parked"
+        (before,) = await self._store.retry([run_id])
+        state = self._existed(run_id, before)
+        return state in FINAL - {"completed"} or (aside and (await self.get(run_id)).state == "queued")
+
+    # -- seeing
+
+    async def get(self, run_id: str) -> Run:
+        """The run, as it is now. Raises `RunNotFound`."""
+        run = await self._store.get(run_id)
+        if run is None:
+            raise _unknown(run_id)
+        return run
+
+    async def runs(
+        self,
+        workflow: Name | None = None,
+        state: str | None = None,
+        key: object = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """Runs, newest first. state: as `Run.state` has it. key: of the run's fairness unit or first gate.
+
+        The page's `cursor` gives the next one. Raises ValueError for a state that does not exist or a limit
+        outside 1 to 1000.
+        """
+        steering.check_listing(state, limit)
+        name = workflow.name if isinstance(workflow, Workflow) else workflow
+        found, following = await self._store.runs(name, state, prepare.stored_key(key), limit, cursor)
+        return RunPage(found, following)
+
+    async def why(self, run_id: str) -> dict[str, Any]:
+        """Every reason why the run is not executing: gates with their numbers and holders, its place in
+        line, and when.
+
+        Raises `RunNotFound`.
+        """
+        reasons = await self._store.why(run_id)
+        if reasons is None:
+            raise _unknown(run_id)
+        return reasons
+
+    async def gates(self, name: str | None = None, key: object = None, limit: int = 1000) -> list[Gate]:
+        """The counters in use: slots, tokens, who holds them, how many runs wait. name, key: of one gate, of
+        one key.
+        """
+        return await self._store.gates(name, prepare.stored_key(key), limit)
+
+    async def buffers(self, workflow: Name | None = None) -> list[dict[str, Any]]:
+        """Buffers of events that have not fired: workflow, key, count, when they are due."""
+        return await self._store.buffers(workflow.name if isinstance(workflow, Workflow) else workflow)
+
+    # -- steering: at once, for queued runs too; it outlives deploys
+
+    async def override_limit(
+        self, gate: str, key: object = None, *, max: int | None, expires_in: Duration | None = None
+    ) -> None:
+        """Have a Limit admit `max` in place of what runs are stamped with; None takes the override back.
+
+        key: of one key only; it beats an override of all. expires_in: it lapses by itself. Raises
+        `GateNotFound`, `ConfigurationError`.
+        """
+        await self._check_gate(gate, "limit")
+        await self._store.override(
+            gate, prepare.stored_key(key), steering.limit_number(gate, max), _within(expires_in)
+        )
+
+    async def override_rate(
+        self,
+        gate: str,
+        key: object = None,
+        *,
+        per_second: float | None,
+        burst: int | None = None,
+        expires_in: Duration | None = None,
+    ) -> None:
+        """Have a Rate start `per_second` in bursts of `burst`, like `override_limit`; per_second=None takes
+        it back.
+        """
+        await self._check_gate(gate, "rate")
+        number = steering.rate_number(gate, per_second, burst)
+        await self._store.override(gate, prepare.stored_key(key), number, _within(expires_in))
+
+    async def pause(self, gate: str, key: object = None, until: Duration | datetime | None = None) -> None:
+        """Start no run of this gate: for seconds or a timedelta, until an aware datetime, or (None) until
+        `resume`.
+
+        What executes goes on. key: of one key only. Raises `GateNotFound`.
+        """
+        await self._check_gate(gate)
+        left = prepare.moment("pause: until", until, self._store.clock.wall())
+        await self._store.pause(gate, prepare.stored_key(key), left)
+
+    async def resume(self, gate: str, key: object = None) -> None:
+        """End a pause of this gate, or of one key of it. Raises `GateNotFound`."""
+        await self._check_gate(gate)
+        await self._store.resume(gate, prepare.stored_key(key))
+
+    async def restamp(self, workflow: Name) -> int:
+        """Give the queued runs of a workflow the current declaration; answers how many it was given to.
+
+        The declaration is this process's code if it has imported the workflow, else the newest that a worker
+        registered.
+        """
+        stamper = await self._catalogue.find(workflow)
+        return await self._store.restamp(stamper.name, stamper.restamp)
+
+    async def _check_gate(self, gate: str, kind: str | None = None) -> None:
+        """A mistyped gate must not be a pause that never happens."""
+        known = self._catalogue.gates()
+        kinds = {its_kind for name, its_kind in known if name == gate}
+        if not kinds:
+            known |= await self._catalogue.gates_elsewhere()
+            kinds = {its_kind for name, its_kind in known if name == gate}
+        if not kinds:
+            kinds = {
+                found.kind for found in await self._store.gates(gate, None, 10)
+            }  # of queued runs of an older deploy
+        steering.check_gate(gate, kind, kinds, known)
+
+    def _existed(self, run_id: str, state: str) -> str:
+        if state == "":
+            raise _unknown(run_id)
+        return state
+
+
+def _unknown(run_id: str) -> RunNotFound:
+    return RunNotFound(
+        f"no run {shown(run_id)} is kept in this store; finished runs are swept after its retention"
+    )
+
+
+def _within(expires_in: Duration | None) -> int | None:
+    return None if expires_in is None else prepare.positive("override: expires_in", expires_in)

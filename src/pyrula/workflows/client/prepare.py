@@ -1,0 +1,151 @@
+"""From a call's arguments to what the store is given. Whatever is wrong is refused here, before anything is
+stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from pyrula.errors import InvalidPayload, NotJson, shown
+from pyrula.model.duration import Duration, positive_us, to_us
+from pyrula.model.payload import MAX_PAYLOAD, encode
+from pyrula.policies.key import storable, text_of
+from pyrula.policies.stamp import Stamped, StampedEvent
+from pyrula.store.protocol import Submission, TriggerEvent
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LONGEST_ID: Final = 500
+_LONGEST_WAIT: Final = 1 << 60
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """When a run may start, in µs. run_at: of the wall clock."""
+
+    delay: int | None = None
+    run_at: int | None = None
+    expires_in: int | None = None
+
+
+def options(
+    delay: Duration | None = None, run_at: datetime | None = None, expires_in: Duration | None = None
+) -> Options:
+    """The options of a submit. Raises `InvalidPayload` for what can't be kept."""
+    if delay is not None and run_at is not None:
+        raise InvalidPayload(
+            f"submit: delay is {shown(delay)} and run_at is {shown(run_at)}; give one of them"
+        )
+    return Options(
+        delay=None if delay is None else duration("submit: delay", delay) or None,
+        run_at=None if run_at is None else instant("submit: run_at", run_at),
+        expires_in=None if expires_in is None else positive("submit: expires_in", expires_in),
+    )
+
+
+def submission(
+    workflow: str, params: Mapping[str, Any], stamped: Stamped, options: Options, run_id: str | None
+) -> Submission:
+    """One run to be. Raises `NotJson` and `PayloadTooLarge` for its params, `InvalidPayload` for its id."""
+    return Submission(
+        workflow=workflow,
+        params=encode(params, "params", MAX_PAYLOAD),
+        stamped=stamped,
+        run_id=None if run_id is None else named("submit: run_id", run_id),
+        delay=options.delay,
+        run_at=options.run_at,
+        expires_in=options.expires_in,
+    )
+
+
+def trigger_event(
+    workflow: str, event: Mapping[str, Any], stamped: StampedEvent, event_id: str | None
+) -> TriggerEvent:
+    """One event for a buffer. Raises like `submission`."""
+    return TriggerEvent(
+        workflow=workflow,
+        key=stamped.key,
+        text=stamped.text,
+        payload=encode(event, "event", MAX_PAYLOAD),
+        stamped=stamped.stamped,
+        event_id=None if event_id is None else named("trigger: event_id", event_id),
+    )
+
+
+def json_object(value: object, at: str) -> dict[str, Any]:
+    """`value` as a dict of its own, {} for None. Raises `NotJson` for what is no JSON object."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise NotJson(
+            f"{at}: {type(value).__name__} {shown(value)}; pass a dict of names and values", path=at
+        )
+    return dict(value)
+
+
+def named(what: str, value: object) -> str:
+    """`value`, if it is an id: text of 1 to 500 bytes without control characters. Raises `InvalidPayload`."""
+    if not isinstance(value, str):
+        raise InvalidPayload(f"{what} is {shown(value)}, a {type(value).__name__}; it must be a str")
+    readable = value.isprintable() and len(value.encode(errors="replace")) <= _LONGEST_ID
+    if not value or not readable:
+        raise InvalidPayload(
+            f"{what} is {shown(value)}; it must be printable text of 1 to {_LONGEST_ID} bytes"
+        )
+    return value
+
+
+def stored_key(key: object) -> str | None:
+    """The key of a gate or a buffer as stores index it; None stays None: all keys."""
+    return None if key is None else storable(text_of(key))
+
+
+def positive(what: str, value: object) -> int:
+    """A duration above 0, in µs. Raises `InvalidPayload`."""
+    try:
+        return positive_us(value)
+    except ValueError as error:
+        raise InvalidPayload(f"{what} is {shown(value)}; it must be {error}") from None
+
+
+def duration(what: str, value: object) -> int:
+    """A duration of 0 or more, in µs. Raises `InvalidPayload`."""
+    try:
+        us = to_us(value)
+    except ValueError as error:
+        raise InvalidPayload(f"{what} is {shown(value)}; it must be {error}") from None
+    if us < 0:
+        raise InvalidPayload(f"{what} is {shown(value)}; it must be 0 or more")
+    return us
+
+
+def instant(what: str, value: object) -> int:
+    """An aware datetime as wall-clock µs. Raises `InvalidPayload`; for a naive one because it names no
+    instant.
+    """
+    if not isinstance(value, datetime):
+        must = "an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
+        raise InvalidPayload(f"{what} is {shown(value)}; it must be {must}")
+    if value.utcoffset() is None:
+        raise InvalidPayload(
+            f"{what} is {shown(value)}, which has no time zone, so it names no instant: client and workers may "
+            "stand in different zones; pass value.astimezone(), or value.replace(tzinfo=UTC) if it is UTC"
+        )
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def moment(what: str, value: Duration | datetime | None, wall: int) -> int | None:
+    """`value` as µs from now: a duration above 0, or a datetime after `wall`; None stays None. Raises
+    `InvalidPayload`.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        return positive(what, value)
+    left = instant(what, value) - wall
+    if left <= 0:
+        raise InvalidPayload(f"{what} is {shown(value)}, which has passed; it must be in the future")
+    return min(left, _LONGEST_WAIT)

@@ -1,0 +1,85 @@
+"""Everybody who waits for a run to end, behind one question to the store."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pyrula.store.protocol import Store
+
+Ending = tuple[str, bytes | None]
+"""Final state, and JSON of the result or the error."""
+
+
+class _Wait:
+    """One caller. done is set once `ending` or `error` is."""
+
+    def __init__(self) -> None:
+        self.done = asyncio.Event()
+        self.ending: Ending | None = None
+        self.error: BaseException | None = None
+
+
+class Waits:
+    """A thousand callers that wait for a thousand runs cost one listener and one read per nudge, not a
+    thousand.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: dict[str, list[_Wait]] = {}
+        self._joined = asyncio.Event()
+        self._asking: asyncio.Task[None] | None = None
+
+    async def ended(self, run_id: str, timeout: int | None) -> Ending | None:
+        """What the run ended with, once it has; None after `timeout` µs."""
+        wait = _Wait()
+        self._waiting.setdefault(run_id, []).append(wait)
+        self._joined.set()
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._ask())
+        try:
+            await self._store.clock.wait(wait.done, timeout)
+        finally:
+            self._drop(run_id, wait)
+        if wait.error is not None:
+            raise wait.error
+        return wait.ending
+
+    def _drop(self, run_id: str, wait: _Wait) -> None:
+        waits = self._waiting.get(run_id, [])
+        if wait in waits:
+            waits.remove(wait)
+        if not waits:
+            self._waiting.pop(run_id, None)
+        if not self._waiting and self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    async def _ask(self) -> None:
+        try:
+            while True:
+                self._joined.clear()
+                # The listener is there before the look: an end in between is seen by the one or the other.
+                nudged = asyncio.ensure_future(self._store.finished(list(self._waiting), None))
+                joined = asyncio.ensure_future(self._joined.wait())
+                try:
+                    await asyncio.sleep(0)
+                    await self._look()
+                    await asyncio.wait((nudged, joined), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    joined.cancel()
+                    nudged.cancel()
+                if nudged.done() and not nudged.cancelled():
+                    nudged.result()
+        except Exception as error:
+            for wait in [wait for waits in self._waiting.values() for wait in waits]:
+                wait.error = error
+                wait.done.set()
+
+    async def _look(self) -> None:
+        run_ids = list(self._waiting)
+        for run_id, found in zip(run_ids, await self._store.results(run_ids), strict=True):
+            if found is not None:
+                for wait in self._waiting.get(run_id, ()):
+                    wait.ending = found
+                    wait.done.set()
