@@ -1,0 +1,153 @@
+"""Whether one more may be taken, over worker, cluster and node: values in, a value out.
+
+A worker is held while any limitable it lists is at its limit, its own kind or not. One exception keeps
+workers alive: where a worker serves workflows, its `workflow` limit does not hold back what runs inside
+them, or executions that wait for an activity would keep that activity from ever starting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyrula.limiters.concurrency import Concurrency
+from pyrula.limiters.config import DEFAULT_TIME_WINDOW, LIMITABLES, Limits, OsLimitable
+from pyrula.limiters.window import Ended, FixedWindow
+
+IDLE: Final = Concurrency()
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedBy:
+    """One reason a poll is held: `value` is at `limit`.
+
+    `measure` is "concurrency", "frequency", "os" or "poll"; a "poll" has µs to go and the interval.
+    """
+
+    level: str
+    limitable: OsLimitable
+    measure: str
+    value: float
+    limit: float
+
+    def __str__(self) -> str:
+        name = self.limitable if isinstance(self.limitable, str) else " ".join(self.limitable)
+        if self.measure == "poll":
+            return f"poller of {name}: next poll in {self.value / 1e6:.3f} s"
+        return f"{self.level} {name}: {self.measure} {self.value:g} of {self.limit:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many may be taken in one go; None is no limit.
+
+    With `n` 0, `limited_by` says why and `retry_at` (µs) when to look again; else they are empty and None.
+    """
+
+    n: int | None
+    limited_by: tuple[LimitedBy, ...] = ()
+    retry_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What one level counts of one limitable."""
+
+    window: FixedWindow
+    held: Concurrency = IDLE
+
+
+@dataclass(slots=True)
+class Level:
+    """The counters of one level of one name, made when the level is."""
+
+    level: str
+    name: str
+    counters: dict[str, Counter] = field(default_factory=dict)
+    next_edge: int = 0
+    """When the first of the windows ends, µs."""
+
+    @staticmethod
+    def of(level: str, name: str, now: int, widths: Mapping[str, int]) -> Level:
+        """A level whose windows open now; the width (µs) of a limitable that `widths` leaves out is 60 s."""
+        made = {kind: Counter(FixedWindow(now, widths.get(kind, DEFAULT_TIME_WINDOW))) for kind in LIMITABLES}
+        return Level(level, name, made, _first_edge(made))
+
+    def roll(self, now: int) -> Iterator[tuple[str, Ended]]:
+        """Bring every window up to now; yield those that ended."""
+        if now < self.next_edge:
+            return
+        for kind, counter in self.counters.items():
+            if now >= counter.window.ends_at:
+                window, ended = counter.window.roll(now)
+                self.counters[kind] = Counter(window, counter.held)
+                if ended is not None:
+                    yield kind, ended
+        self.next_edge = _first_edge(self.counters)
+
+    def resize(self, widths: Mapping[str, int], now: int) -> None:
+        """Give the listed limitables windows of other widths (µs)."""
+        for kind, width in widths.items():
+            counter = self.counters[kind]
+            self.counters[kind] = Counter(counter.window.resize(width, now), counter.held)
+        self.next_edge = _first_edge(self.counters)
+
+    def change(
+        self, kind: str, *, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0
+    ) -> None:
+        """Add to the counters of `kind`; `began` goes into its window."""
+        counter = self.counters[kind]
+        self.counters[kind] = Counter(
+            counter.window.add(began) if began else counter.window,
+            counter.held.change(running, reserved, arriving),
+        )
+
+
+def room(
+    kind: str,
+    limits: Limits,
+    levels: Sequence[Level],
+    *,
+    now: int,
+    check: int,
+    strict: bool,
+    serves_workflows: bool,
+) -> Room:
+    """How many of `kind` the counters of the worker, its cluster and the node leave room for.
+
+    Places promised to polls on their way count as taken: with `strict` all of a level's, else the own ones.
+    """
+    own = levels[0].counters[kind].held.reserved
+    left: int | None = None
+    why: list[LimitedBy] = []
+    retry = now
+    for level in levels:
+        for limitable, (most, often) in limits.of(level.level).items():
+            counter = level.counters[limitable]
+            mine = limitable == kind
+            if not mine and limitable == "workflow" and serves_workflows:
+                continue
+            promised = 0 if not mine else (counter.held.reserved if strict else own)
+            if most is not None:
+                taken = counter.held.running + promised
+                left = _least(left, most - taken) if mine else left
+                if taken >= most:
+                    why.append(LimitedBy(level.level, limitable, "concurrency", taken, most))
+                    retry = max(retry, now + check)
+            if often is not None:
+                taken = counter.window.count + counter.held.arriving + promised
+                left = _least(left, often - taken) if mine else left
+                if taken >= often:
+                    why.append(LimitedBy(level.level, limitable, "frequency", taken, often))
+                    spent = counter.window.count >= often
+                    retry = max(retry, counter.window.ends_at if spent else now + check)
+    return Room(0, tuple(why), retry) if why else Room(left)
+
+
+def _first_edge(counters: Mapping[str, Counter]) -> int:
+    return min(counter.window.ends_at for counter in counters.values())
+
+
+def _least(a: int | None, b: int) -> int:
+    return b if a is None else min(a, b)

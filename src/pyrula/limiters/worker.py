@@ -1,0 +1,325 @@
+"""The limiter of one worker: asks all its levels, its buckets and the machine before the worker polls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pyrula.clock import SECOND
+from pyrula.limiters.asking import Ask
+from pyrula.limiters.config import (
+    DEFAULT_CHECK_FREQUENCY,
+    LimiterConfig,
+    Limits,
+    OsLimitable,
+    PollRate,
+    microseconds,
+    parse_limits,
+    poll_rate,
+)
+from pyrula.limiters.events import WaitStarted, WaitStopped
+from pyrula.limiters.leaky import Bucket
+from pyrula.limiters.levels import Level, LimitedBy, Room, room
+from pyrula.limiters.stats import Stats, stats_of
+
+if TYPE_CHECKING:
+    from pyrula.limiters.hub import Hub
+
+UNCHANGED: Final[Any] = object()
+UNPOLLED: Final = ("activity_direct", "activity_eager")
+"""Handed over without a poll of their own: no bucket spaces them."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """A poller that is held back: since the last look by `reasons`, in all by `seconds`."""
+
+    looked_at: int
+    reasons: tuple[LimitedBy, ...]
+    seconds: dict[tuple[str, OsLimitable], float] = field(default_factory=dict)
+
+    def look(self, now: int, reasons: tuple[LimitedBy, ...]) -> None:
+        """Charge the time since the last look to what held then."""
+        passed = (now - self.looked_at) / SECOND
+        for key in _keys(self.reasons):
+            self.seconds[key] = self.seconds.get(key, 0.0) + passed
+        self.looked_at, self.reasons = now, reasons
+
+
+class Limiter:
+    """What one worker asks before it takes more. Made by `Hub.worker`; every call is thread-safe.
+
+    Before a poll: `reserve`; after it: `polled`; around each execution: `begin` and `end`.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        levels: tuple[Level, Level, Level],
+        *,
+        kinds: tuple[str, ...],
+        pool: int,
+        strict: bool,
+    ) -> None:
+        self.hub = hub
+        self.levels = levels
+        self.kinds = kinds
+        self.pool = pool
+        self.strict = strict
+        self.limits = Limits()
+        self.soon: Mapping[OsLimitable, float] = {}
+        """Limits of the machine about to be set: sampled before they hold."""
+        self.closed = False
+        self._rate: PollRate | None = None
+        self._check_seconds = DEFAULT_CHECK_FREQUENCY
+        self._check = microseconds("limiter_check_frequency", DEFAULT_CHECK_FREQUENCY)
+        self._buckets: dict[str, Bucket] = {}
+        self._holds: dict[str, Hold] = {}
+
+    @property
+    def worker_id(self) -> str:
+        """The worker's name."""
+        return self.levels[0].name
+
+    @property
+    def cluster(self) -> str:
+        """The name of the worker's cluster."""
+        return self.levels[1].name
+
+    # -- the way of a poll
+
+    def room(self, kind: str, now: int | None = None) -> Room:
+        """How many of `kind` may be taken now, over every level, window, bucket and the machine."""
+        self.hub.freshen(now)
+        with self.hub.turn(now) as at:
+            return self._look(kind, at)
+
+    def reserve(self, kind: str, n: int = 1, now: int | None = None) -> int:
+        """Hold places for up to `n` of `kind`, counted as polls; how many were held (0: the worker waits)."""
+        self.hub.freshen(now)
+        with self.hub.turn(now) as at:
+            free = self._look(kind, at).n
+            held = n if free is None else min(n, free)
+            self._hold_places(kind, held, at)
+            return held
+
+    def polled(self, kind: str, asked: int, got: int) -> None:
+        """Of `asked` places held, `got` will `begin`; the rest came back empty and are free again."""
+        self.release(kind, asked - got)
+
+    def release(self, kind: str, n: int = 1) -> None:
+        """Give back places that were held and will not be used."""
+        if n:
+            self._change(kind, reserved=-n, frees=True)
+
+    def begin(self, kind: str, n: int = 1, *, reserved: bool | None = None) -> None:
+        """`n` executions of `kind` begin; `reserved`: in places held before (None: while there are such)."""
+        with self.hub.turn() as _:
+            if self.closed:
+                return
+            places = min(n, self.levels[0].counters[kind].held.reserved) if reserved is None else n * reserved
+            self._add(kind, running=n, reserved=-places, began=n)
+
+    def end(self, kind: str, n: int = 1) -> None:
+        """`n` executions of `kind` ended."""
+        self._change(kind, running=-n, frees=True)
+
+    def arrive(self, kind: str) -> None:
+        """One execution of `kind` runs in a place held before; `settle` tells whether it counts as begun."""
+        self._change(kind, running=1, reserved=-1, arriving=1)
+
+    def settle(self, kind: str, *, lives: bool, began: bool) -> None:
+        """What arrived lives on or was none; `began`: it goes into the window as one that began."""
+        self._change(kind, arriving=-1, began=int(began), running=0 if lives else -1, frees=True)
+
+    def revive(self, kind: str, *, began: bool) -> None:
+        """An execution of `kind` runs without a place held for it; `began`: it goes into the window."""
+        self._change(kind, running=1, began=int(began))
+
+    # -- waiting in line
+
+    def ask(
+        self,
+        kind: str,
+        tell: Callable[[bool], None],
+        *,
+        allow: Callable[[], bool] | None = None,
+        now: int | None = None,
+    ) -> Ask:
+        """Ask for one place; see `Ask`. Those who wait for one limit are served in the order they asked."""
+        self.hub.freshen(now)
+        ask = Ask(self, kind, tell, allow)
+        with self.hub.turn(now) as at:
+            if self.hub.asks:
+                self.hub.serve(at)
+            if not self.try_grant(ask, at):
+                self.hub.asks.append(ask)
+        return ask
+
+    def withdraw(self, ask: Ask) -> bool:
+        """Stop waiting; False if the place was granted before, which must then be released."""
+        with self.hub.turn() as _:
+            if ask.granted:
+                return False
+            ask.withdrawn = True
+            if ask in self.hub.asks:
+                self.hub.asks.remove(ask)
+            return True
+
+    def look(self, now: int | None = None) -> None:
+        """Look whether those who wait may go on; to be called at their `look_at`."""
+        self.hub.freshen(now)
+        with self.hub.turn(now) as at:
+            self.hub.serve(at)
+
+    # -- configuration and figures
+
+    def get_config(self) -> LimiterConfig:
+        """The configuration in force."""
+        with self.hub.turn() as _:
+            return LimiterConfig(self.limits.shape(), self._rate, self._check_seconds)
+
+    def set_config(
+        self,
+        limits: Mapping[str, Any] | None = UNCHANGED,
+        task_poller_limiter: PollRate | None = UNCHANGED,
+        limiter_check_frequency: float = UNCHANGED,
+    ) -> LimiterConfig:
+        """Change what is given, all or nothing; what executes goes on. `limits={}` clears all levels.
+
+        Raises ConfigurationError, and changes nothing, for what the worker could not have been made with.
+        """
+        checked = self.limits if limits is UNCHANGED else parse_limits(limits, self.kinds)
+        rate = self._rate if task_poller_limiter is UNCHANGED else poll_rate(task_poller_limiter)
+        seconds = self._check_seconds if limiter_check_frequency is UNCHANGED else limiter_check_frequency
+        check = microseconds("limiter_check_frequency", seconds)
+        with self.hub.turn() as _:
+            self.soon = checked.os
+        try:
+            self.hub.watch(checked.os)
+            with self.hub.turn() as now:
+                self.limits, self._check, self._check_seconds = checked, check, check / SECOND
+                self._set_rate(rate)
+                self.hub.serve(now)
+                self.hub.prod(self)
+        finally:
+            self.soon = {}
+        return LimiterConfig(checked.shape(), rate, check / SECOND)
+
+    def stats(self) -> Stats:
+        """The worker's counters, and what holds it back."""
+        with self.hub.turn() as now:
+            self.hub.roll(now)
+            held = {kind: hold.reasons for kind, hold in self._holds.items()}
+            return stats_of(self.levels[0], self.kinds, held)
+
+    def close(self) -> None:
+        """Take the worker out of the hub: what it still counted is given back, who waits is not served."""
+        with self.hub.turn() as now:
+            if self.closed:
+                return
+            for kind, counter in self.levels[0].counters.items():
+                held = counter.held
+                self._add(kind, running=-held.running, reserved=-held.reserved, arriving=-held.arriving)
+            for kind in tuple(self._holds):
+                self._stop_hold(kind, now)
+            self.closed = True
+            self.hub.leave(self)
+            self.hub.serve(now)
+
+    # -- under the hub's lock
+
+    def try_grant(self, ask: Ask, now: int) -> bool:
+        """Grant `ask` if its turn has come; else say when to look again. Under the hub's lock."""
+        if ask.allow is not None and not ask.allow():
+            ask.look_at = now + self._check
+            return False
+        found = self._look(ask.kind, now)
+        if found.n == 0:
+            ask.look_at = min(found.retry_at or now + self._check, now + self._check)
+            return False
+        self._hold_places(ask.kind, 1, now)
+        ask.granted = True
+        return True
+
+    def _look(self, kind: str, now: int) -> Room:
+        self.hub.roll(now)
+        found = self._decide(kind, now)
+        hold = self._holds.get(kind)
+        if found.n == 0:
+            if hold is None:
+                self._holds[kind] = Hold(now, found.limited_by)
+                delay = min(found.retry_at or 0, now + self._check) - now
+                reasons = tuple(_keys(found.limited_by))
+                self.hub.post(WaitStarted(self.worker_id, self.cluster, kind, delay / SECOND, reasons, now))
+            else:
+                hold.look(now, found.limited_by)
+        elif hold is not None:
+            self._stop_hold(kind, now)
+        return found
+
+    def _decide(self, kind: str, now: int) -> Room:
+        found = room(
+            kind,
+            self.limits,
+            self.levels,
+            now=now,
+            check=self._check,
+            # A local activity's place is held while idle, and no poll ends that: it may hold no other worker.
+            strict=self.strict and kind != "activity_direct",
+            serves_workflows="workflow" in self.kinds,
+        )
+        why = list(found.limited_by)
+        retry = found.retry_at or now
+        if self.limits.os and (full := self.hub.sampler.held_by(self.limits.os)):
+            why += full
+            retry = max(retry, now + self._check)
+        free = found.n
+        if self._rate is not None and kind not in UNPOLLED:
+            bucket = self._bucket(kind)
+            ready = bucket.ready(now)
+            if ready == 0:
+                why.append(LimitedBy("poller", kind, "poll", bucket.next_at - now, bucket.interval))
+                retry = max(retry, bucket.next_at)
+            free = ready if free is None else min(free, ready)
+        return Room(0, tuple(why), retry) if why else Room(free)
+
+    def _set_rate(self, rate: PollRate | None) -> None:
+        if rate != self._rate:
+            self._rate = rate
+            interval = rate.interval if rate else 0
+            self._buckets = {k: b.respaced(interval) for k, b in self._buckets.items()} if rate else {}
+
+    def _bucket(self, kind: str) -> Bucket:
+        if kind not in self._buckets:
+            assert self._rate is not None
+            self._buckets[kind] = Bucket.of(self._rate.interval, self.pool)
+        return self._buckets[kind]
+
+    def _hold_places(self, kind: str, n: int, now: int) -> None:
+        if n:
+            self._add(kind, reserved=n)
+            if self._rate is not None and kind not in UNPOLLED:
+                self._buckets[kind] = self._bucket(kind).take(now, n)
+
+    def _change(self, kind: str, *, frees: bool = False, **change: int) -> None:
+        with self.hub.turn() as now:
+            if self.closed:
+                return
+            self._add(kind, **change)
+            if frees and self.hub.asks:
+                self.hub.serve(now)
+
+    def _add(self, kind: str, **change: int) -> None:
+        for level in self.levels:
+            level.change(kind, **change)
+
+    def _stop_hold(self, kind: str, now: int) -> None:
+        hold = self._holds.pop(kind)
+        hold.look(now, ())
+        self.hub.post(WaitStopped(self.worker_id, self.cluster, kind, hold.seconds, now))
+
+
+def _keys(reasons: tuple[LimitedBy, ...]) -> dict[tuple[str, OsLimitable], None]:
+    return {(reason.level, reason.limitable): None for reason in reasons}
