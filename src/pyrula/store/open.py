@@ -14,7 +14,10 @@ from pyrula.store.protocol import Store
 from pyrula.store.sqlite.store import SqliteStore
 
 RETENTION: Final = timedelta(days=7)
-_KINDS: Final = '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" or "sqlite://" (in memory)'
+_KINDS: Final = (
+    '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" (an absolute path) '
+    'or "sqlite://" (in memory)'
+)
 
 
 def open_store(

@@ -99,8 +99,8 @@ class Calls:
     def _where(self) -> asyncio.AbstractEventLoop:
         if os.getpid() != self._process:
             raise RuntimeError(
-                "client.blocking was made before this process forked, and threads do not survive a fork; open "
-                "the store and make the client in the child"
+                "client.blocking was made before this process forked, and threads do not survive a fork; "
+                "open the store and make the client in the child"
             )
         with self._lock:
             if self._closed:

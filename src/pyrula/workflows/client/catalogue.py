@@ -97,8 +97,8 @@ class Catalogue:
             near = get_close_matches(workflow, [each.name for each in self._registry], 3)
             hint = f"; near are {', '.join(map(repr, near))}" if near else ""
             raise WorkflowNotFound(
-                f"no workflow {shown(workflow)}: this process has imported none of that name and no worker has "
-                f"registered one{hint}. Import the module that declares it, or start a worker that does"
+                f"no workflow {shown(workflow)}: this process has imported none of that name and no worker "
+                f"has registered one{hint}. Import the module that declares it, or start a worker that does"
             )
         return ByDeclaration(workflow, decode(declaration))
 

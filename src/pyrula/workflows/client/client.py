@@ -118,7 +118,8 @@ class WorkflowClient:
         if taken:
             raise RunIdConflict(
                 f"run id {', '.join(map(repr, taken[:5]))} is taken by a run with other params or of another "
-                f"workflow, and this one of {stamper.name!r} was not stored; take another id, or look at it with client.get"
+                f"workflow, and this one of {stamper.name!r} was not stored; take another id, or look "
+                "at it with client.get"
             )
         return [answer.run_id for answer in answers]
 

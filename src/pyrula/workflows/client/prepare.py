@@ -131,8 +131,8 @@ def instant(what: str, value: object) -> int:
         raise InvalidPayload(f"{what} is {shown(value)}; it must be {must}")
     if value.utcoffset() is None:
         raise InvalidPayload(
-            f"{what} is {shown(value)}, which has no time zone, so it names no instant: client and workers may "
-            "stand in different zones; pass value.astimezone(), or value.replace(tzinfo=UTC) if it is UTC"
+            f"{what} is {shown(value)}, which has no time zone, so it names no instant: client and workers "
+            "may stand in different zones; pass value.astimezone(), or value.replace(tzinfo=UTC) if it is UTC"
         )
     return (value - _EPOCH) // _MICROSECOND
 
