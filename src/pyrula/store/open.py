@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from pyrula.clock import Clock, SystemClock
@@ -45,6 +46,12 @@ def open_store(
     # memdb: connections of this process that name it alike share it; a store id makes the name its own
     where = f"file:/{store_id()}?vfs=memdb" if path is None else path
     return SqliteStore(where, clock=clock or SystemClock(), retention=kept, memory=path is None)
+
+
+def store_exists(url: str) -> bool:
+    """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it."""
+    path = _sqlite_path(url)
+    return path is None or Path(path).exists()
 
 
 def _sqlite_path(url: object) -> str | None:

@@ -1,10 +1,12 @@
-"""What a store promises to clients and workers. Instants and durations are microseconds of the store's clock."""
+"""What a store promises to clients and workers. Instants and durations are microseconds of the store's
+clock.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -17,7 +19,9 @@ from pyrula.policies.stamp import Stamp, Stamped
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be. params: JSON object. run_at: wall µs. parent: run id of the run that submits it as a child."""
+    """One run to be. params: JSON object. run_at: wall µs. parent: run id of the run that submits it as a
+    child.
+    """
 
     workflow: str
     params: bytes
@@ -31,7 +35,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitted(NamedTuple):
-    """created is False when a run of that id with the same params was there already; conflict when with others."""
+    """created is False when a run of that id with the same params was there already; conflict when with
+    others.
+    """
 
     run_id: str
     created: bool
@@ -39,8 +45,9 @@ class Submitted(NamedTuple):
 
 
 class TriggerEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event for a buffer. key: storable form; text: the key as resolved. stamp.trigger holds the buffer's policy;
-    stamped: how the batch's run will be stamped (its gates are keyed on the batch key)."""
+    """An event for a buffer. key: storable form; text: the key as resolved. stamp.trigger holds the buffer's
+    policy; stamped: how the batch's run will be stamped (its gates are keyed on the batch key).
+    """
 
     workflow: str
     key: str
@@ -51,7 +58,9 @@ class TriggerEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A run handed out by a turn. claimed_at: store µs. log: its entries, in settled order, then the waiting ones."""
+    """A run handed out by a turn. claimed_at: store µs. log: its entries, in settled order, then the waiting
+    ones.
+    """
 
     lease: Lease
     run_id: str
@@ -74,15 +83,19 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Signal(NamedTuple):
-    """News for a run that this worker executes: it is to be cancelled, or a wait of it was settled (read its log)."""
+    """News for a run that this worker executes: it is to be cancelled, or a wait of it was settled (read its
+    log).
+    """
 
     lease: Lease
     cancel: bool
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due (0: take
-    another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not alive any more."""
+    """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due
+    (0: take another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not
+    alive any more.
+    """
 
     now: int
     claims: tuple[Claim, ...] = ()
@@ -93,8 +106,10 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker and what it serves. declarations: workflow name → JSON of its declaration (Workflow.declaration());
-    codes: workflow name → digest of its body's code; schedules: workflow name → (schedule JSON, Submission) list."""
+    """A worker and what it serves. declarations: workflow name → JSON of its declaration
+    (Workflow.declaration()); codes: workflow name → digest of its body's code; schedules: workflow name →
+    (schedule JSON, Submission) list.
+    """
 
     incarnation: str
     worker_id: str
@@ -106,7 +121,9 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """One counter as users see it. Seconds in next_in / paused_for are from the reading; instants are aware datetimes."""
+    """One counter as users see it. Seconds in next_in / paused_for are from the reading; instants are aware
+    datetimes.
+    """
 
     name: str
     kind: str
@@ -133,11 +150,15 @@ class Store(Protocol):
         """Open, create or check the schema. Called by the first use; safe to call again."""
 
     async def close(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exc: object) -> None: ...
 
     # -- clients
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]: ...
     async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]: ...
-    async def send_event(self, run_id: str, name: str, payload: bytes, event_id: str | None = None) -> bool: ...
+    async def send_event(
+        self, run_id: str, name: str, payload: bytes, event_id: str | None = None
+    ) -> bool: ...
     async def cancel(self, run_ids: Sequence[str]) -> list[str]:
         """Ask for cancellation; answers, per id, the state before ("" where unknown)."""
 
@@ -151,7 +172,9 @@ class Store(Protocol):
         """Per id: (final state, JSON of result or error), or None while it is not finished; KeyError-free."""
 
     async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
-        """Return when one of the runs may have finished (a nudge; check with `results`), or after `timeout` µs."""
+        """Return when one of the runs may have finished (a nudge; check with `results`), or after `timeout`
+        µs.
+        """
 
     async def runs(
         self, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
@@ -175,13 +198,17 @@ class Store(Protocol):
 
     async def resume(self, gate: str, key: str | None) -> None: ...
     async def restamp(self, workflow: str, stamper: Any) -> int:
-        """stamper: (params JSON, priority) -> Stamped. Answers how many queued runs were given the new stamp."""
+        """stamper: (params JSON, priority) -> Stamped. Answers how many queued runs were given the new
+        stamp.
+        """
 
     # -- workers
     async def register(self, registration: Registration) -> None: ...
     async def turn(self, request: TurnRequest) -> Handed: ...
     async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
-        """Append to a run's log; answers the entries as settled (a wait may be done at once). Raises LeaseLost."""
+        """Append to a run's log; answers the entries as settled (a wait may be done at once). Raises
+        LeaseLost.
+        """
 
     async def read_log(self, lease: Lease) -> list[Entry]: ...
     def heartbeat(self, incarnation: str) -> bool:
@@ -191,6 +218,8 @@ class Store(Protocol):
         """The worker is gone for good; whatever it still held goes back to the head of its lanes."""
 
     def listen(self, nudge: asyncio.Event) -> None:
-        """Set `nudge` whenever something may be due for a worker: a submit, an event, a slot, a change by others."""
+        """Set `nudge` whenever something may be due for a worker: a submit, an event, a slot, a change by
+        others.
+        """
 
     def unlisten(self, nudge: asyncio.Event) -> None: ...

@@ -31,6 +31,7 @@ class BlockingClient(Calls):
     buffers = Call(WorkflowClient.buffers, "buffers")
     override_limit = Call(WorkflowClient.override_limit, "override_limit")
     override_rate = Call(WorkflowClient.override_rate, "override_rate")
+    clear_override = Call(WorkflowClient.clear_override, "clear_override")
     pause = Call(WorkflowClient.pause, "pause")
     resume = Call(WorkflowClient.resume, "resume")
     restamp = Call(WorkflowClient.restamp, "restamp")

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from pyrula.errors import InvalidPayload, WorkflowNotFound, shown
 from pyrula.model.payload import decode
-from pyrula.policies.declared import from_json
 from pyrula.policies.stamp import (
     Stamped,
     StampedEvent,
@@ -101,16 +100,3 @@ class Catalogue:
                 f"has registered one{hint}. Import the module that declares it, or start a worker that does"
             )
         return ByDeclaration(workflow, decode(declaration))
-
-    def gates(self) -> set[tuple[str, str]]:
-        """(name, kind) of every gate that is declared in this process."""
-        return {(gate.name, gate.kind) for workflow in self._registry for gate in workflow.declared.gates}
-
-    async def gates_elsewhere(self) -> set[tuple[str, str]]:
-        """The same of every workflow that a live worker serves."""
-        found: set[tuple[str, str]] = set()
-        for name in {name for worker in await self._store.workers() for name in worker["serves"]}:
-            declaration = await self._store.declaration(name)
-            if declaration is not None:
-                found |= {(gate.name, gate.kind) for gate in from_json(decode(declaration)).gates}
-        return found

@@ -297,33 +297,34 @@ class WorkflowClient:
     # -- steering: at once, for queued runs too; it outlives deploys
 
     async def override_limit(
-        self, gate: str, key: object = None, *, max: int | None, expires_in: Duration | None = None
+        self, gate: str, key: object = None, *, max: int, expires_in: Duration | None = None
     ) -> None:
-        """Have a Limit admit `max` in place of what runs are stamped with; None takes the override back.
+        """Have a Limit admit `max` in place of what runs are stamped with.
 
         key: of one key only; it beats an override of all. expires_in: it lapses by itself. Raises
-        `GateNotFound`, `ConfigurationError`.
+        `GateNotFound`, and `ConfigurationError` for a bad number.
         """
-        await self._check_gate(gate, "limit")
-        await self._store.override(
-            gate, prepare.stored_key(key), steering.limit_number(gate, max), _within(expires_in)
-        )
+        number = steering.limit_number(gate, max)
+        await self._store.override(gate, prepare.stored_key(key), number, _within(expires_in))
 
     async def override_rate(
         self,
         gate: str,
         key: object = None,
         *,
-        per_second: float | None,
+        per_second: float,
         burst: int | None = None,
         expires_in: Duration | None = None,
     ) -> None:
-        """Have a Rate start `per_second` in bursts of `burst`, like `override_limit`; per_second=None takes
-        it back.
+        """Have a Rate start `per_second` runs in bursts of `burst` (default: `per_second`, rounded up); else
+        as `override_limit`.
         """
-        await self._check_gate(gate, "rate")
         number = steering.rate_number(gate, per_second, burst)
         await self._store.override(gate, prepare.stored_key(key), number, _within(expires_in))
+
+    async def clear_override(self, gate: str, key: object = None) -> None:
+        """Take back an override of the gate, or of one key of it: what runs are stamped with holds again."""
+        await self._store.override(gate, prepare.stored_key(key), None, None)
 
     async def pause(self, gate: str, key: object = None, until: Duration | datetime | None = None) -> None:
         """Start no run of this gate: for seconds or a timedelta, until an aware datetime, or (None) until
@@ -331,13 +332,11 @@ class WorkflowClient:
 
         What executes goes on. key: of one key only. Raises `GateNotFound`.
         """
-        await self._check_gate(gate)
         left = prepare.moment("pause: until", until, self._store.clock.wall())
         await self._store.pause(gate, prepare.stored_key(key), left)
 
     async def resume(self, gate: str, key: object = None) -> None:
         """End a pause of this gate, or of one key of it. Raises `GateNotFound`."""
-        await self._check_gate(gate)
         await self._store.resume(gate, prepare.stored_key(key))
 
     async def restamp(self, workflow: Name) -> int:
@@ -348,19 +347,6 @@ class WorkflowClient:
         """
         stamper = await self._catalogue.find(workflow)
         return await self._store.restamp(stamper.name, stamper.restamp)
-
-    async def _check_gate(self, gate: str, kind: str | None = None) -> None:
-        """A mistyped gate must not be a pause that never happens."""
-        known = self._catalogue.gates()
-        kinds = {its_kind for name, its_kind in known if name == gate}
-        if not kinds:
-            known |= await self._catalogue.gates_elsewhere()
-            kinds = {its_kind for name, its_kind in known if name == gate}
-        if not kinds:
-            kinds = {
-                found.kind for found in await self._store.gates(gate, None, 10)
-            }  # of queued runs of an older deploy
-        steering.check_gate(gate, kind, kinds, known)
 
     def _existed(self, run_id: str, state: str) -> str:
         if state == "":

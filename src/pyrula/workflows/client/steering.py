@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Any, Final, get_args
 
-from pyrula.errors import ConfigurationError, GateNotFound, shown
+from pyrula.errors import ConfigurationError, shown
 from pyrula.model.run import RunState
 from pyrula.policies.limit import Limit
 from pyrula.policies.rate import Rate
@@ -14,10 +13,8 @@ _STATES: Final = get_args(RunState)
 _LONGEST_PAGE: Final = 1000
 
 
-def limit_number(gate: str, max: int | None) -> int | None:
-    """The number of an override of a Limit; None takes it back. Raises `ConfigurationError`."""
-    if max is None:
-        return None
+def limit_number(gate: str, max: int) -> int:
+    """The number of an override of a Limit. Raises `ConfigurationError`."""
     if max == 0 and not isinstance(max, bool):
         raise ConfigurationError(
             f"gate {gate!r}: max is 0; it must be at least 1: to start nothing, pause the gate"
@@ -27,16 +24,8 @@ def limit_number(gate: str, max: int | None) -> int | None:
     return policy.number
 
 
-def rate_number(gate: str, per_second: float | None, burst: int | None) -> tuple[int, int, int] | None:
-    """The number of an override of a Rate: (p, q, burst), p/q per second; None takes it back. Raises
-    `ConfigurationError`.
-    """
-    if per_second is None:
-        if burst is not None:
-            raise ConfigurationError(
-                f"gate {gate!r}: burst is {shown(burst)} beside per_second=None; give both, or neither"
-            )
-        return None
+def rate_number(gate: str, per_second: float, burst: int | None) -> tuple[int, int, int]:
+    """The number of an override of a Rate: (p, q, burst), p/q per second. Raises `ConfigurationError`."""
     policy = Rate(None, per_second, burst)
     _check(gate, policy)
     return policy.number
@@ -55,17 +44,3 @@ def check_listing(state: str | None, limit: Any) -> None:
         raise ValueError(f"runs: state is {shown(state)}; it must be one of {', '.join(_STATES)}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _LONGEST_PAGE:
         raise ValueError(f"runs: limit is {shown(limit)}; it must be an int from 1 to {_LONGEST_PAGE}")
-
-
-def check_gate(gate: str, kind: str | None, kinds: Set[str], known: Set[tuple[str, str]]) -> None:
-    """Raise `GateNotFound` unless a gate of that name is one of `kinds`, as asked. known: (name, kind) of
-    the others.
-    """
-    if not kinds:
-        names = ", ".join(sorted({name for name, _ in known})) or "none"
-        raise GateNotFound(
-            f"no gate {shown(gate)} is declared here or by a live worker (known: {names}); check its name"
-        )
-    if kind is not None and kind not in kinds:
-        other = "override_rate" if kind == "limit" else "override_limit"
-        raise GateNotFound(f"gate {gate!r} is a {' and a '.join(sorted(kinds))}, not a {kind}; use {other}")
