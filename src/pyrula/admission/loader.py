@@ -43,20 +43,20 @@ class Loader(Protocol):
         """These gates, with the override and pause in force at the turn's time."""
 
     def ready(self, after: ReadyKey | None, n: int) -> Sequence[tuple[Lane, Unit]]:
-        """The next n served units with ``ready > 0`` by :data:`ReadyKey`, each with its ready lane of least
-        ``(wait_seq, id)``."""
+        """The next n served units with `ready > 0` by `ReadyKey`, each with its ready lane of least
+        `(wait_seq, id)`."""
 
     def siblings(self, asks: Sequence[SiblingAsk]) -> Sequence[Sequence[Lane]]:
-        """Per ask the unit's next ready lanes by ``(wait_seq, id)``."""
+        """Per ask the unit's next ready lanes by `(wait_seq, id)`."""
 
     def lines(self, gates: Sequence[GateId]) -> Mapping[GateId, Iterable[tuple[str, Stamp]]]:
         """The distinct (workflow, wait_stamp) of the lanes waiting at each gate, served or not."""
 
     def waiting(self, asks: Sequence[WaitingAsk]) -> Sequence[Sequence[tuple[Lane, Unit]]]:
-        """Per ask the next lanes waiting there with that workflow and stamp, by :attr:`Lane.wait_key`."""
+        """Per ask the next lanes waiting there with that workflow and stamp, by `Lane.wait_key`."""
 
     def dirty_gates(self, n: int) -> Sequence[Gate]:
-        """At most n gates that are dirty or whose ``wake_at`` is not after the turn's time."""
+        """At most n gates that are dirty or whose `wake_at` is not after the turn's time."""
 
     def queue(self, asks: Sequence[QueueAsk]) -> Sequence[Sequence[Head]]:
         """Per ask the lane's next queued runs, by seq."""

@@ -34,7 +34,7 @@ def room(gate: Gate, stamp: Stamp, now: int) -> int:
 
 
 def take(gate: Gate, stamp: Stamp, now: int) -> None:
-    """Take one slot or one token, which :func:`admits` said is there."""
+    """Take one slot or one token, which `admits` said is there."""
     number = stamp if gate.override is None else gate.override
     if isinstance(number, int):
         gate.in_use += 1

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 GateId = bytes
 Stamp = int | tuple[int, int, int]
-"""What a run was submitted under at one gate: a limit's ``max``, or a rate's ``(p, q, burst)``."""
+"""What a run was submitted under at one gate: a limit's `max`, or a rate's `(p, q, burst)`."""
 
 WaitKey = tuple[int, int, int, bytes]
 """Place in a waiting line: (priority, virtual time, seq of the head, lane id), all as when the wait began."""

@@ -28,6 +28,7 @@ class Queue:
     heads: deque[Head] = field(default_factory=deque)
     after: int = -1  # seq of the last head loaded
     more: bool = True  # the store may hold some behind it
+    asked: int = 0  # how many were asked for last
 
 
 @dataclass(slots=True)

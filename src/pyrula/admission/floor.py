@@ -1,0 +1,316 @@
+"""The floor: one turn of admission, from what happened to who starts."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pyrula.admission.bench import Bench
+from pyrula.admission.lines import Lines
+from pyrula.admission.loader import Changes, Loader, Start
+from pyrula.admission.rows import Rows
+from pyrula.admission.rules import admits, opens_at, take
+from pyrula.model.gate import FOREVER, Gate, GateId
+from pyrula.model.lane import ONE_START, Head, Lane, LaneId, Unit
+
+RESUMED_IN_A_ROW = 3
+
+
+class Floor:
+    """Decides, in one turn of a shard, which queued runs start; loads through `loader`, writes nothing.
+
+    First tell it all that happened (`arrive`, `resume`, `removed`, `give_back`,
+    `touch`), the queues being stored already as they are now; then `admit` once; then write
+    `changes` in the same transaction.
+
+    now: µs, the shard's time. vtime: the shard's virtual time, as last written. budget: how many dirty gates
+    are taken up, and how many lanes looked at in vain, before the turn leaves the rest to the next.
+    """
+
+    def __init__(self, loader: Loader, now: int, vtime: int = 0, budget: int = 256) -> None:
+        self._loader = loader
+        self._now = now
+        self._budget = budget
+        self._rows = Rows(loader, vtime)
+        self._bench = Bench(self._rows)
+        self._lines = Lines(self._rows, now)
+        self._arrived: dict[LaneId, Lane | None] = {}
+        self._resumed: dict[LaneId, Lane | None] = {}
+        self._removed: defaultdict[LaneId, set[int]] = defaultdict(set)
+        self._given_back: defaultdict[GateId, int] = defaultdict(int)
+        self._touched: set[GateId] = set()
+        self._dirty: dict[GateId, Gate] = {}
+        self._starts: list[Start] = []
+        self._rung: set[str] = set()
+        self._more = False
+
+    # What happened. Nothing is loaded before admit().
+
+    def arrive(self, lanes: Iterable[LaneId | Lane]) -> None:
+        """Fresh runs joined these lanes; a lane that is not stored yet is given as a value."""
+        self._arrived.update((lane.id, lane) if isinstance(lane, Lane) else (lane, None) for lane in lanes)
+
+    def resume(self, lane: LaneId | Lane) -> None:
+        """Resumed runs joined the lane: parked ones that may go on, or those of a lapsed lease."""
+        self._resumed.update([(lane.id, lane) if isinstance(lane, Lane) else (lane, None)])
+
+    def removed(self, lane: LaneId, seq: int) -> None:
+        """A queued run was cancelled, has expired or was stamped anew: the lane may have another head."""
+        self._removed[lane].add(seq)
+
+    def give_back(self, gate: GateId, n: int = 1) -> None:
+        """n slots of a limit were given back."""
+        self._given_back[gate] += n
+
+    def touch(self, gate: GateId) -> None:
+        """An override or a pause of the gate has begun, changed or ended."""
+        self._touched.add(gate)
+
+    # What follows from it.
+
+    def admit(self, wanted: int) -> list[Start]:
+        """Start at most `wanted` runs, each with a slot or token of every gate of its lane.
+
+        With 0 nothing is looked at but what was told, and nothing is lost for the next turn.
+        """
+        self._rows.left = wanted
+        self._settle()
+        if wanted > 0:
+            due = self._loader.dirty_gates(self._budget)
+            self._more = len(due) >= self._budget
+            self._rows.adopt_gates(due)
+            for gate in due:
+                self._mark(self._rows.gates[gate.id])
+        vain = 0
+        while self._rows.left > 0:
+            if self._dirty:
+                self._ring()
+            lane = self._bench.best()
+            if lane is None:
+                break
+            if vain >= self._budget:
+                self._more = True
+                break
+            if not self._look(lane):
+                vain += 1
+        return self._starts
+
+    def changes(self) -> Changes:
+        """All that the turn has changed."""
+        self._settle()
+        rows = self._rows
+        gates = [rows.gates[gate] for gate in rows.changed_gates]
+        later = [gate.wake_at for gate in gates if gate.wake_at is not None and gate.wake_at > self._now]
+        return Changes(
+            lanes=[rows.lanes[lane] for lane in rows.changed_lanes],
+            units=[rows.units[unit] for unit in rows.changed_units],
+            gates=gates,
+            vtime=rows.vtime,
+            starts=self._starts,
+            more=self._more,
+            next_at=min(later, default=None),
+            rung=frozenset(self._rung),
+        )
+
+    def _settle(self) -> None:
+        """Take in what happened: counters first, then every lane whose head may be another."""
+        rows = self._rows
+        told = self._resumed | self._arrived
+        lanes = rows.load([lane for lane in {**told, **dict.fromkeys(self._removed)} if not told.get(lane)])
+        lanes |= {new.id: new for new in told.values() if new}
+        looks = []
+        for lane in lanes.values():
+            if lane.id in self._resumed:
+                lane.resumed = True
+            elif lane.state == "empty":
+                if lane.id not in self._arrived:
+                    continue
+            elif lane.wait_seq not in self._removed[lane.id]:
+                continue  # new runs behind a head that is still there
+            looks.append(lane)
+        rows.load_units(lane.unit for lane in looks)
+        rows.prepare(looks, [*self._given_back, *self._touched])
+        for gate_id, n in self._given_back.items():
+            gate = rows.gates[gate_id]
+            if n > gate.in_use:
+                raise ValueError(
+                    f"gate {gate_id.hex()} has {gate.in_use} slots in use, {n} can't be given back"
+                )
+            gate.in_use -= n
+            rows.changed_gates.add(gate_id)
+            self._mark(gate)
+        for gate_id in self._touched & rows.gates.keys():
+            self._mark(rows.gates[gate_id])
+        for lane in looks:
+            unit = rows.adopt(lane)
+            self._leave(lane, unit)
+            self._place(lane, unit)
+        for pending in (self._arrived, self._resumed, self._removed, self._given_back, self._touched):
+            pending.clear()
+
+    def _ring(self) -> None:
+        """Wake, at each dirty gate, the best waiter of each workflow that may pass.
+
+        One is enough: on leaving the bench, for whatever reason, it makes the gate dirty again, so the next
+        is rung before anybody else is picked. And one per workflow is needed: a worker that serves none of
+        the lanes rung so far must find the room that they have not taken.
+        """
+        while self._dirty:
+            batch = list(self._dirty.values())
+            self._dirty.clear()
+            self._lines.open(batch)
+            for gate in batch:
+                gate.dirty = False
+                best, opens = self._lines.first(gate)
+                for workflow, (key, line) in best.items():
+                    herald = gate.heralds.get(workflow)
+                    if herald is None or key < herald:
+                        lane, unit = self._lines.pop(line, key)
+                        gate.waiting -= 1
+                        gate.heralds[workflow] = key
+                        self._make_ready(lane, unit, gate.id)
+                gate.wake_at = opens if gate.waiting else None
+                self._rows.changed_gates.add(gate.id)
+
+    def _look(self, lane: Lane) -> bool:
+        """Start the lane's head, or send the lane to wait at the gate that refuses it."""
+        unit = self._rows.units[lane.unit]
+        head, resumed = self._rows.next(lane)
+        if head is None:
+            self._leave(lane, unit)
+            self._place(lane, unit)
+            return False
+        refused_by = self._refused_by(lane, head, resumed)
+        if refused_by is not None:
+            self._leave(lane, unit)
+            self._wait(lane, unit, head, refused_by)
+            return False
+        if resumed and lane.streak >= RESUMED_IN_A_ROW:
+            fresh = self._rows.first(lane, False)
+            if fresh is not None and self._refused_by(lane, fresh, False) is None:
+                head, resumed = fresh, False
+        self._start(lane, unit, head, resumed)
+        return True
+
+    def _start(self, lane: Lane, unit: Unit, head: Head, resumed: bool) -> None:
+        """Take its slots and tokens, move its unit's virtual time on, put the lane back where it belongs."""
+        rows = self._rows
+        slots = []
+        for gate_id, stamp in zip(lane.gates, head.numbers, strict=True):
+            gate = rows.gates[gate_id]
+            if isinstance(stamp, int):
+                slots.append(gate_id)
+            elif resumed:
+                continue
+            else:
+                self._mark(gate)
+            take(gate, stamp, self._now)
+            rows.changed_gates.add(gate_id)
+        clock = rows.clock(lane.priority)
+        if unit.vtime > clock.vtime:
+            clock.vtime = unit.vtime
+            rows.vtime = max(rows.vtime, clock.vtime)
+        unit.vtime = clock.vtime + max(1, round(ONE_START / head.weight))
+        rows.changed_units.update((unit.id, clock.id))
+        if resumed:
+            lane.back.heads.popleft()
+            lane.streak = min(lane.streak + 1, RESUMED_IN_A_ROW) if rows.first(lane, False) else 0
+        else:
+            lane.fresh.heads.popleft()
+            lane.streak = 0
+        rows.left -= 1
+        self._starts.append(Start(head.seq, lane.id, resumed, tuple(slots)))
+        self._leave(lane, unit)
+        self._place(lane, unit)
+
+    def _leave(self, lane: Lane, unit: Unit) -> None:
+        """Take the lane from where it is. If a gate rang it, the next there is to be rung."""
+        if lane.state == "waiting" and lane.gate is not None:
+            gate = self._rows.gates[lane.gate]
+            gate.waiting -= 1
+            self._rows.changed_gates.add(gate.id)
+        elif lane.state == "ready":
+            unit.ready -= 1
+            self._rows.changed_units.add(unit.id)
+            self._bench.left(lane)
+            if lane.gate is not None:
+                gate = self._rows.gates[lane.gate]
+                if gate.heralds.get(lane.workflow, (0, 0, 0, b""))[3] == lane.id:
+                    del gate.heralds[lane.workflow]
+                    self._rows.changed_gates.add(gate.id)
+                self._mark(gate)
+        lane.state, lane.gate = "empty", None
+        self._rows.changed_lanes.add(lane.id)
+
+    def _place(self, lane: Lane, unit: Unit) -> None:
+        """Send a lane that is nowhere to where its head may start, or to where it must wait."""
+        head, resumed = self._rows.next(lane)
+        if head is None:
+            return
+        refused_by = self._refused_by(lane, head, resumed)
+        if refused_by is not None:
+            self._wait(lane, unit, head, refused_by)
+            return
+        for at, gate_id in enumerate(lane.gates):
+            gate = self._rows.gates[gate_id]
+            if gate.waiting and not (resumed and gate.kind == "rate"):
+                # Others wait here: it is rung when it is the best of them.
+                self._wait(lane, unit, head, at)
+                self._mark(gate)
+                return
+        lane.wait_seq = head.seq
+        self._make_ready(lane, unit, None)
+
+    def _make_ready(self, lane: Lane, unit: Unit, rung_by: GateId | None) -> None:
+        rows = self._rows
+        lane.state, lane.gate = "ready", rung_by
+        served = rows.serves(lane.workflow)
+        if served and not unit.ready:
+            # Neither an idle nor a blocked unit saves up credit.
+            unit.vtime = max(unit.vtime, rows.clock(lane.priority).vtime)
+        unit.ready += 1
+        rows.changed_lanes.add(lane.id)
+        rows.changed_units.add(unit.id)
+        if served:
+            self._bench.add(lane, unit)
+        else:
+            self._rung.add(lane.workflow)
+
+    def _wait(self, lane: Lane, unit: Unit, head: Head, at: int) -> None:
+        """Put a lane that is nowhere into the line of one of its gates."""
+        gate = self._rows.gates[lane.gates[at]]
+        lane.state, lane.gate = "waiting", gate.id
+        lane.wait_seq, lane.wait_stamp = head.seq, head.numbers[at]
+        lane.wait_vtime = unit.vtime
+        if self._rows.serves(lane.workflow):
+            lane.wait_vtime = max(unit.vtime, self._rows.clock(lane.priority).vtime)
+        gate.waiting += 1
+        opens = opens_at(gate, lane.wait_stamp, self._now)
+        if opens is not None and (gate.wake_at is None or opens < gate.wake_at):
+            gate.wake_at = opens
+        self._lines.join(lane, gate)
+        self._rows.changed_lanes.add(lane.id)
+        self._rows.changed_gates.add(gate.id)
+
+    def _refused_by(self, lane: Lane, head: Head, resumed: bool) -> int | None:
+        """Which gate of the lane refuses its head: a limit rather than a rate, of rates the latest."""
+        found, latest = None, -1
+        for at, stamp in enumerate(head.numbers):
+            if resumed and not isinstance(stamp, int):
+                continue
+            gate = self._rows.gates[lane.gates[at]]
+            if admits(gate, stamp, self._now):
+                continue
+            if isinstance(stamp, int):
+                return at
+            opens = opens_at(gate, stamp, self._now)
+            if opens is None:
+                opens = FOREVER
+            if opens > latest:
+                found, latest = at, opens
+        return found
+
+    def _mark(self, gate: Gate) -> None:
+        """Look at the gate's waiters, if it has any, before anybody else is picked."""
+        if gate.waiting or gate.dirty or gate.wake_at is not None:
+            gate.dirty = True
+            self._dirty[gate.id] = gate
+            self._rows.changed_gates.add(gate.id)
