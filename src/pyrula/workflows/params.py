@@ -153,7 +153,7 @@ def _convertible(kind: Any) -> bool:
 
 
 def _refuse(kind: type, value: object) -> Any:
-    raise TypeError(f"JSON can't become a `{getattr(kind, '__qualname__', kind)}`")
+    raise TypeError(f"no JSON value becomes a `{getattr(kind, '__qualname__', kind)}`")
 
 
 def _located(message: str, name: str) -> str:
