@@ -1,8 +1,8 @@
 """Who may start: pure, and exact.
 
 A **lane** is a queue of runs that are alike; it is empty, *ready*, or *waiting* at one gate. A turn picks,
-among units with a ready lane, the best (priority, virtual time) and looks at the lane's head: if all its gates
-agree it starts, else the lane waits at the gate that refused, and nothing is taken from the others.
+among units with a ready lane, the best (priority, virtual time) and looks at the lane's head: if all its
+gates agree it starts, else the lane waits at the gate that refused, and nothing is taken from the others.
 
 Three rules keep a claim's cost flat and lose no wake-up:
 

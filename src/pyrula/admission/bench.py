@@ -82,7 +82,7 @@ class Bench:
         while True:
             best = self._heap[0] if self._heap else None
             if not self._page:
-                if not self._more or (best and self._after and best < self._after):
+                if not self._more or (best and self._after and best <= self._after):
                     return
                 self._read()
                 continue

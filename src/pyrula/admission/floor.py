@@ -45,7 +45,7 @@ class Floor:
     # What happened. Nothing is loaded before admit().
 
     def arrive(self, lanes: Iterable[LaneId | Lane]) -> None:
-        """Fresh runs joined these lanes; a lane that is not stored yet is given as a value."""
+        """Fresh runs joined these lanes, at whatever place; a lane not stored yet is given by value."""
         self._arrived.update((lane.id, lane) if isinstance(lane, Lane) else (lane, None) for lane in lanes)
 
     def resume(self, lane: LaneId | Lane) -> None:
@@ -113,38 +113,47 @@ class Floor:
     def _settle(self) -> None:
         """Take in what happened: counters first, then every lane whose head may be another."""
         rows = self._rows
-        told = self._resumed | self._arrived
-        lanes = rows.load([lane for lane in {**told, **dict.fromkeys(self._removed)} if not told.get(lane)])
-        lanes |= {new.id: new for new in told.values() if new}
-        looks = []
-        for lane in lanes.values():
-            if lane.id in self._resumed:
-                lane.resumed = True
-            elif lane.state == "empty":
-                if lane.id not in self._arrived:
-                    continue
-            elif lane.wait_seq not in self._removed[lane.id]:
-                continue  # new runs behind a head that is still there
-            looks.append(lane)
-        rows.load_units(lane.unit for lane in looks)
-        rows.prepare(looks, [*self._given_back, *self._touched])
+        lanes = self._told_lanes()
+        rows.load_units(lane.unit for lane in lanes)
+        rows.prepare(lanes, [*self._given_back, *self._touched])
         for gate_id, n in self._given_back.items():
             gate = rows.gates[gate_id]
             if n > gate.in_use:
-                raise ValueError(
-                    f"gate {gate_id.hex()} has {gate.in_use} slots in use, {n} can't be given back"
-                )
+                raise ValueError(f"gate {gate_id.hex()}: {gate.in_use} slots in use, {n} given back")
             gate.in_use -= n
             rows.changed_gates.add(gate_id)
             self._mark(gate)
         for gate_id in self._touched & rows.gates.keys():
             self._mark(rows.gates[gate_id])
-        for lane in looks:
+        for lane in lanes:
             unit = rows.adopt(lane)
             self._leave(lane, unit)
             self._place(lane, unit)
-        for pending in (self._arrived, self._resumed, self._removed, self._given_back, self._touched):
-            pending.clear()
+        for told in (self._arrived, self._resumed, self._removed, self._given_back, self._touched):
+            told.clear()
+
+    def _told_lanes(self) -> list[Lane]:
+        """Of the lanes that something happened to, those whose head may be another."""
+        told = dict.fromkeys(self._removed) | self._arrived | self._resumed
+        lanes = self._rows.load([lane_id for lane_id, new in told.items() if new is None])
+        lanes |= {new.id: new for new in told.values() if new is not None}
+        moved = []
+        behind = []  # a fresh run may still be ahead of the head: a retry goes back to its place
+        for lane in lanes.values():
+            if lane.id in self._resumed:
+                lane.resumed = True
+                moved.append(lane)
+            elif lane.state == "empty":
+                if lane.id in self._arrived:
+                    moved.append(lane)
+            elif lane.wait_seq in self._removed.get(lane.id, ()):
+                moved.append(lane)
+            elif lane.id in self._arrived and not lane.resumed:
+                behind.append(lane)
+        self._rows.load_heads(behind, 1)
+        return moved + [
+            lane for lane in behind if lane.fresh.heads and lane.fresh.heads[0].seq < lane.wait_seq
+        ]
 
     def _ring(self) -> None:
         """Wake, at each dirty gate, the best waiter of each workflow that may pass.

@@ -13,8 +13,8 @@ from pyrula.model.lane import Lane, Unit
 class Line:
     """Those of one workflow and one stamp at one gate, so that its first is the only one to ask about.
 
-    In one line for all, many waiters that may not pass (a lower maximum, a worker that is away) would be walked
-    over to find the one behind them that may.
+    In one line for all, many waiters that may not pass (a lower maximum, a worker that is away) would be
+    walked over to find the one behind them that may.
     """
 
     __slots__ = ("after", "gate", "joined", "more", "page", "stamp", "workflow")

@@ -23,8 +23,8 @@ QueueAsk = tuple[LaneId, bool, int, int]
 class Loader(Protocol):
     """Gives rows as they were when the turn's admission began; what the turn changes, the floor remembers.
 
-    Every answer is a fresh copy that the floor may change. Unknown ids are left out of the mappings: a unit or
-    gate that is not there begins unused. Asks come in batches, one round trip each.
+    Every answer is a fresh copy that the floor may change. Unknown ids are left out of the mappings: a unit
+    or gate that is not there begins unused. Asks come in batches, one round trip each.
     """
 
     served: bytes

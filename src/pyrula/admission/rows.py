@@ -36,7 +36,7 @@ class Rows:
         return answer
 
     def clock(self, priority: int) -> Unit:
-        """The virtual time of the unit picked last, among those that this worker's kind serves at this priority.
+        """The virtual time of the unit picked last, of those that workers like this serve at this priority.
 
         One clock for all would not do: workers of other workflows, or runs of a higher priority, would carry
         it ahead, and a new unit would begin behind everybody's backlog. It is kept like a unit of its own.
@@ -81,7 +81,7 @@ class Rows:
 
     def prepare(self, lanes: Sequence[Lane], gates: Iterable[GateId] = ()) -> None:
         """Load what looking at these lanes takes: the fronts of their queues, and their gates (and these)."""
-        self._load_heads(lanes, 1 + -(-self.left // max(1, len(lanes))))
+        self.load_heads(lanes, 1 + -(-self.left // max(1, len(lanes))))
         wanted = dict.fromkeys(chain(gates, chain.from_iterable(lane.gates for lane in lanes)))
         missing = [gate for gate in wanted if gate not in self.gates]
         if not missing:
@@ -97,7 +97,7 @@ class Rows:
         """The first run of one of the lane's queues."""
         queue = lane.back if resumed else lane.fresh
         if not queue.heads and queue.more and (lane.resumed or not resumed):
-            self._load_heads([lane], min(1 + self.left, max(2, 2 * queue.asked)))
+            self.load_heads([lane], min(1 + self.left, max(2, 2 * queue.asked)))
         if queue.heads:
             return queue.heads[0]
         if resumed and lane.resumed:
@@ -113,7 +113,8 @@ class Rows:
                 return head, True
         return self.first(lane, False), False
 
-    def _load_heads(self, lanes: Sequence[Lane], n: int) -> None:
+    def load_heads(self, lanes: Sequence[Lane], n: int) -> None:
+        """Load the next n runs of those queues of these lanes that have none loaded."""
         asks: list[QueueAsk] = []
         queues: list[Queue] = []
         for lane in lanes:

@@ -5,7 +5,7 @@ from pyrula.policies import tokens
 
 
 def admits(gate: Gate, stamp: Stamp, now: int) -> bool:
-    """Tell whether a run of this stamp may pass now: an override holds in place of the stamp, a pause stops all."""
+    """Tell whether a run of this stamp may pass now: an override replaces the stamp, a pause stops all."""
     if now < gate.paused_until:
         return False
     number = stamp if gate.override is None else gate.override
@@ -15,7 +15,7 @@ def admits(gate: Gate, stamp: Stamp, now: int) -> bool:
 
 
 def opens_at(gate: Gate, stamp: Stamp, now: int) -> int | None:
-    """When (µs) a refused run of this stamp may pass for the mere passing of time; None if that is unknown."""
+    """When (µs) a refused run of this stamp may pass by the mere passing of time; None if unknown."""
     number = stamp if gate.override is None else gate.override
     paused = gate.paused_until if gate.paused_until > now else None
     if not isinstance(number, int):
