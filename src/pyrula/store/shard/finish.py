@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pyrula.store.shard import hold
-from pyrula.store.shard.settle import settle
+from pyrula.store.shard.settle import settle_parents
 from pyrula.store.shard.tx import Tx
 
 End = tuple[int, str, bytes | None, bytes | None, str | None, int | None]
@@ -23,9 +23,10 @@ def finish_all(tx: Tx, ends: Sequence[End]) -> None:
     if not ends:
         return
     rows = tx.match("finish.run", [(*end, tx.now) for end in ends])
-    parents = {parent for (parent,) in rows if parent is not None}
-    if parents:
-        settle(tx, [seq for (seq,) in tx.match("finish.parent", [(parent,) for parent in parents])])
+    children = [run_id for run_id, parent in rows if parent is not None]
+    if children:
+        settle_parents(tx, children)
+
 
 def give_back(tx: Tx, seqs: Iterable[int], *, ended: bool) -> None:
     """Give back the slots of runs: all of them when they ended, else those not held while parked."""

@@ -38,7 +38,9 @@ def fire(tx: Tx, batches: Sequence[Batch], shard: int) -> list[tuple[str, int]]:
     run_ids = [submitted.run_id for submitted in submit(tx, submissions)]
     seqs = dict(tx.match("fire.seq", [(run_id,) for run_id in run_ids]))
     gone = [
-        (batch.buffer, seqs[run_id]) for batch, run_id in zip(batches, run_ids, strict=True) if batch.buffer is not None
+        (batch.buffer, seqs[run_id])
+        for batch, run_id in zip(batches, run_ids, strict=True)
+        if batch.buffer is not None
     ]
     tx.many("fire.remember", gone)
     tx.many("fire.drop_events", [(buffer,) for buffer, _ in gone])

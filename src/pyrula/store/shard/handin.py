@@ -39,7 +39,9 @@ class Held(NamedTuple):
     signal: int
 
 
-def hand_in(tx: Tx, incarnation: str, worker_id: str, outcomes: Sequence[tuple[Lease, Outcome]]) -> tuple[Lease, ...]:
+def hand_in(
+    tx: Tx, incarnation: str, worker_id: str, outcomes: Sequence[tuple[Lease, Outcome]]
+) -> tuple[Lease, ...]:
     """Take outcomes in; answers the leases that were lost, whose outcomes changed nothing."""
     if not outcomes:
         return ()
@@ -69,7 +71,14 @@ def _end(lease: Held, outcome: Outcome, worker_id: str) -> End | None:
         case Completed(result=result):
             return lease.seq, "completed", result, None, worker_id, claimed
         case Failed(error=error):
-            return lease.seq, "cancelled" if lease.signal & CANCEL else "failed", None, error, worker_id, claimed
+            return (
+                lease.seq,
+                "cancelled" if lease.signal & CANCEL else "failed",
+                None,
+                error,
+                worker_id,
+                claimed,
+            )
         case Cancelled():
             return lease.seq, "cancelled", None, None, worker_id, claimed
         case _ if lease.signal & CANCEL:

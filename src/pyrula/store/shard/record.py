@@ -20,7 +20,9 @@ def record(tx: Tx, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> 
         )
     written = append(tx, lease.seq, entries)
     if any(entry.status == "waiting" for entry in written):
-        settled = {(entry.branch, entry.number): entry for entry in match_waits(tx, [lease.seq]).get(lease.seq, ())}
+        settled = {
+            (entry.branch, entry.number): entry for entry in match_waits(tx, [lease.seq]).get(lease.seq, ())
+        }
         written = [settled.pop((entry.branch, entry.number), entry) for entry in written]
         if settled:  # waits recorded before were over too: their branches learn it from the log
             tx.run("settle.signal", lease.seq, 1)
@@ -52,10 +54,24 @@ def append(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
     return [there[entry.branch, entry.number] for entry in entries]
 
 
+def read_logs(tx: Tx, seqs: Sequence[int]) -> dict[int, list[Entry]]:
+    """The logs of several runs, each as `read_log` gives it."""
+    logs: dict[int, list[Entry]] = {}
+    for seq, *row in tx.match("record.logs", [(seq,) for seq in seqs]):
+        logs.setdefault(seq, []).append(Entry(*row))
+    for log in logs.values():
+        log.sort(key=_place)
+    return logs
+
+
+def _place(entry: Entry) -> tuple[bool, int, str, int]:
+    return entry.order == 0, entry.order, entry.branch, entry.number
+
+
 def read_log(tx: Tx, seq: int) -> list[Entry]:
     """The log of a run: settled entries in their order, then the waiting ones in the order of the body."""
     entries = [Entry(*row) for row in tx.rows("record.log", seq)]
-    return sorted(entries, key=lambda entry: (entry.order == 0, entry.order, entry.branch, entry.number))
+    return sorted(entries, key=_place)
 
 
 def _existing(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
@@ -64,4 +80,13 @@ def _existing(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _fields(entry: Entry) -> tuple[object, ...]:
-    return (entry.branch, entry.number, entry.kind, entry.name, entry.status, entry.value, entry.due, entry.order)
+    return (
+        entry.branch,
+        entry.number,
+        entry.kind,
+        entry.name,
+        entry.status,
+        entry.value,
+        entry.due,
+        entry.order,
+    )

@@ -16,7 +16,14 @@ def register(tx: Tx, registration: Registration, shard: int) -> None:
     incarnation, lease = registration.incarnation, registration.lease
     serves = msgspec.json.encode(sorted(registration.declarations)).decode()
     tx.run(
-        "register.worker", incarnation, registration.worker_id, lease, tx.now + lease, tx.now, serves, registration.facts
+        "register.worker",
+        incarnation,
+        registration.worker_id,
+        lease,
+        tx.now + lease,
+        tx.now,
+        serves,
+        registration.facts,
     )
     for workflow, declaration in registration.declarations.items():
         tx.run("register.definition", workflow, declaration, registration.codes.get(workflow, ""), tx.now)

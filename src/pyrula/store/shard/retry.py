@@ -35,7 +35,9 @@ def retry(tx: Tx, run_ids: Sequence[str]) -> list[str]:
 
 def _start_again(tx: Tx, seq: int) -> None:
     log = read_log(tx, seq)
-    tx.many("handin.drop_entry", [(seq, branch, number) for branch, number in to_drop(log, _ended_badly(tx, log))])
+    tx.many(
+        "handin.drop_entry", [(seq, branch, number) for branch, number in to_drop(log, _ended_badly(tx, log))]
+    )
     tx.run("cancel.timers", seq)  # those of its waits are set anew when it parks again; an expiry is over
     tx.run("cancel.wall_timers", seq)
     tx.run("retry.reopen", seq, hold.lane_of_run(tx, seq))
@@ -50,7 +52,9 @@ def _queue(tx: Tx, seq: int, *, resumed: bool) -> None:
 
 def _ended_badly(tx: Tx, log: Sequence[Entry]) -> frozenset[str]:
     """Those of the children it still waits for that ended without a result."""
-    children = [(child_name(entry.value),) for entry in log if entry.kind == "child" and entry.status == "waiting"]
+    children = [
+        (child_name(entry.value),) for entry in log if entry.kind == "child" and entry.status == "waiting"
+    ]
     return frozenset(row[0] for row in tx.match("settle.children", children) if row[1] in AGAIN)
 
 

@@ -169,7 +169,9 @@ def _events(tx: Tx, waits: Sequence[Wait]) -> dict[tuple[int, str], list[tuple[i
         if wait.kind == "event":
             wanted[wait.seq, wait.name] += 1
     found = defaultdict(list)
-    for event, seq, name, payload in sorted(tx.match("settle.events", [(*at, n) for at, n in wanted.items()])):
+    for event, seq, name, payload in sorted(
+        tx.match("settle.events", [(*at, n) for at, n in wanted.items()])
+    ):
         found[seq, name].append((event, payload))
     return found
 

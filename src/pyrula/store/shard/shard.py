@@ -23,7 +23,19 @@ from pyrula.store.protocol import (
     TriggerEvent,
     TurnRequest,
 )
-from pyrula.store.shard import cancel, check, reads, record, register, restamp, retry, settle, steer, trigger, why
+from pyrula.store.shard import (
+    cancel,
+    check,
+    reads,
+    record,
+    register,
+    restamp,
+    retry,
+    settle,
+    steer,
+    trigger,
+    why,
+)
 from pyrula.store.shard.admit import Hall
 from pyrula.store.shard.drain import Broom
 from pyrula.store.shard.submit import submit
@@ -134,7 +146,9 @@ class ShardStore(ABC):
     async def restamp(self, workflow: str, stamper: Any) -> int:
         total, after = 0, 0
         while True:  # in batches, so that turns get in between
-            done, last = await self.write(lambda tx, after=after: restamp.restamp(tx, workflow, stamper, after))  # type: ignore[misc]  # mypy can't infer a lambda with a default
+            done, last = await self.write(
+                lambda tx, after=after: restamp.restamp(tx, workflow, stamper, after)
+            )  # type: ignore[misc]  # mypy can't infer a lambda with a default
             total += done
             if last is None:
                 return total
@@ -144,7 +158,7 @@ class ShardStore(ABC):
 
     async def register(self, registration: Registration) -> None:
         await self.write(lambda tx: register.register(tx, registration, self.shard))
-        self._hall.serves[registration.incarnation] = tuple(registration.declarations)
+        self._hall.serves[registration.incarnation] = frozenset(registration.declarations)
 
     async def turn(self, request: TurnRequest) -> Handed:
         return await self.write(lambda tx: turn(tx, request, self._hall, self._broom))

@@ -18,7 +18,9 @@ START, WAIT, EXPIRE = 0, 1, 2
 
 
 @lru_cache(maxsize=65536)
-def _lane(workflow: str, priority: int, unit_key: str, gates: tuple[tuple[str, str], ...], keys: tuple[str, ...]) -> bytes:
+def _lane(
+    workflow: str, priority: int, unit_key: str, gates: tuple[tuple[str, str], ...], keys: tuple[str, ...]
+) -> bytes:
     ids = tuple(gate_id(name, kind, key) for (name, kind), key in zip(gates, keys, strict=True))
     return lane_id(workflow, priority, unit_key, ids)
 

@@ -116,7 +116,9 @@ def _load(tx: Tx, events: Sequence[TriggerEvent]) -> dict[At, Buffer]:
     places = dict.fromkeys((event.workflow, event.key) for event in events)
     return {
         (workflow, key): Buffer(workflow, key, text, Stamped.decode(stamped), opened_at, due, id, count, size)
-        for id, workflow, key, text, stamped, opened_at, due, count, size in tx.match("trigger.load", list(places))
+        for id, workflow, key, text, stamped, opened_at, due, count, size in tx.match(
+            "trigger.load", list(places)
+        )
     }
 
 

@@ -105,7 +105,9 @@ class Pump:
             for _, future in batch:
                 if not future.done():
                     future.set_exception(
-                        StoreBusy(f"other processes kept the file's write lock for {_GIVE_UP_SECONDS:g} s; call again")
+                        StoreBusy(
+                            f"other processes kept the file's write lock for {_GIVE_UP_SECONDS:g} s; call again"
+                        )
                     )
         else:
             self._waiting.extendleft(reversed(batch))

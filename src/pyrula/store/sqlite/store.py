@@ -28,7 +28,14 @@ class SqliteStore(ShardStore):
     """One shard in a file, or in memory for one process. Bound to the event loop that uses it first."""
 
     def __init__(
-        self, path: str, *, clock: Clock, retention: int, memory: bool = False, shard: int = 0, shards: int = 1
+        self,
+        path: str,
+        *,
+        clock: Clock,
+        retention: int,
+        memory: bool = False,
+        shard: int = 0,
+        shards: int = 1,
     ) -> None:
         super().__init__(clock, retention, shard)
         self._path, self._memory, self._shards = path, memory, shards
@@ -66,7 +73,9 @@ class SqliteStore(ShardStore):
                 return connection.prepare(store_id(), self.shard, self._shards)
             except apsw.BusyError:  # others open the same new file, or write
                 if loop.time() > give_up:
-                    raise StoreBusy(f"{self._path} was locked by others for {_OPEN_SECONDS:g} s; try again") from None
+                    raise StoreBusy(
+                        f"{self._path} was locked by others for {_OPEN_SECONDS:g} s; try again"
+                    ) from None
                 await asyncio.sleep(0.01 * chance())
 
     async def close(self) -> None:
@@ -146,4 +155,3 @@ class SqliteStore(ShardStore):
             self._seen_version = version
             self.nudge()
         self._rewatch()
-

@@ -4,10 +4,7 @@ UPDATE runs
 SET state = ?2, result = ?3, error = ?4, worker = coalesce(?5, worker), started_at = coalesce(started_at, ?6),
     finished_at = ?7, parked = NULL, code = NULL
 WHERE seq = ?1 AND state = 'open'
-RETURNING parent
-
--- name: parent
-SELECT seq FROM runs WHERE run_id = ?1 AND state = 'open'
+RETURNING run_id, parent
 
 -- name: slots
 SELECT gate, seq, held FROM slots WHERE seq = ?1

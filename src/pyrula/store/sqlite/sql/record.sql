@@ -11,3 +11,6 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 
 -- name: log
 SELECT branch, number, kind, name, status, value, due, settled FROM steps WHERE seq = ?1
+
+-- name: logs
+SELECT seq, branch, number, kind, name, status, value, due, settled FROM steps WHERE seq = ?1

@@ -73,23 +73,26 @@ CREATE TABLE lanes (
     workflow   TEXT    NOT NULL,
     priority   INTEGER NOT NULL,
     gates      BLOB    NOT NULL,          -- the gate ids, concatenated
-    plan       BLOB    NOT NULL,          -- one byte a gate: index into stamp.gates, or 255 for a private slot gate
+    plan       BLOB    NOT NULL,          -- one byte a gate: index into stamp.gates, or 255 for a slot gate
     state      INTEGER NOT NULL,          -- 0 empty, 1 ready, 2 waiting
-    vtime      INTEGER NOT NULL,          -- ready: its unit's; waiting: its unit's when it began to wait
-    head       INTEGER NOT NULL,          -- seq of its head then
-    gate       BLOB,                      -- the one it waits on
-    streak     INTEGER NOT NULL DEFAULT 0
+    gate       BLOB,                      -- waiting: where; ready: the gate that rang it
+    wait_vtime INTEGER NOT NULL,          -- its unit's when it began to wait
+    wait_seq   INTEGER NOT NULL,          -- seq of its head when it became ready or began to wait
+    wait_stamp TEXT    NOT NULL,          -- JSON of its head's number at that gate
+    resumed    INTEGER NOT NULL,          -- 1: it may have resumed runs
+    streak     INTEGER NOT NULL           -- resumed starts in a row
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX lanes_ready ON lanes (workflow, priority, vtime, head, id) WHERE state = 1;
-CREATE INDEX lanes_waiting ON lanes (gate, priority, vtime, head, id) WHERE state = 2;
-CREATE INDEX lanes_unit ON lanes (unit) WHERE state = 1;
+CREATE INDEX lanes_ready ON lanes (unit, wait_seq, id) WHERE state = 1;
+CREATE INDEX lanes_waiting ON lanes (gate, workflow, wait_stamp, priority, wait_vtime, wait_seq, id) WHERE state = 2;
 
-CREATE TABLE units (
+CREATE TABLE units (           -- a workflow's fairness key at one priority; workflow '': a clock of admission
     id         BLOB PRIMARY KEY,
     workflow   TEXT    NOT NULL,
-    key        TEXT    NOT NULL,
-    vtime      INTEGER NOT NULL
+    priority   INTEGER NOT NULL,
+    vtime      INTEGER NOT NULL,
+    ready      INTEGER NOT NULL           -- ready lanes it has
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX units_ready ON units (workflow, priority, vtime, id) WHERE ready > 0;
 
 CREATE TABLE gates (
     id         BLOB PRIMARY KEY,
@@ -103,7 +106,8 @@ CREATE TABLE gates (
     paused     INTEGER NOT NULL DEFAULT 0,     -- this key's own pause: until when
     waiting    INTEGER NOT NULL DEFAULT 0,     -- lanes
     dirty      INTEGER NOT NULL DEFAULT 0,
-    wake_at    INTEGER
+    wake_at    INTEGER,
+    heralds    TEXT    NOT NULL DEFAULT '{}'   -- JSON: workflow → the ready lane that this gate rang for it
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX gates_name ON gates (name, key);
 CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
@@ -116,6 +120,7 @@ CREATE TABLE slots (           -- who is inside a limit gate
     PRIMARY KEY (gate, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX slots_seq ON slots (seq);
+CREATE INDEX slots_held ON slots (gate) WHERE held = 1;
 
 CREATE TABLE leases (
     seq        INTEGER PRIMARY KEY,
@@ -146,11 +151,13 @@ CREATE TABLE timers (
     kind       INTEGER NOT NULL,          -- 0 start (delay, retry, later), 1 wait (sleep, timeout), 2 expire
     PRIMARY KEY (due, seq, kind)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX timers_seq ON timers (seq);
 CREATE TABLE wall_timers (     -- run_at: looks at the wall
     wall_due   INTEGER NOT NULL,
     seq        INTEGER NOT NULL,
     PRIMARY KEY (wall_due, seq)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX wall_timers_seq ON wall_timers (seq);
 
 CREATE TABLE steps (           -- the log
     seq        INTEGER NOT NULL,
@@ -165,7 +172,8 @@ CREATE TABLE steps (           -- the log
     at         INTEGER NOT NULL,
     PRIMARY KEY (seq, branch, number)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX steps_waiting ON steps (kind, value) WHERE status = 'waiting' AND kind = 'child';
+CREATE INDEX steps_waiting ON steps (value) WHERE status = 'waiting' AND kind = 'child';   -- who waits for a child
+CREATE INDEX steps_open ON steps (seq) WHERE status = 'waiting';
 
 CREATE TABLE events (          -- sent to a run and not taken yet
     id         INTEGER PRIMARY KEY,
@@ -217,6 +225,7 @@ CREATE TABLE overrides (       -- key NULL is written as the flag every = 1
     PRIMARY KEY (gate, every, key, kind)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX overrides_expire ON overrides (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE definitions (     -- the newest declaration of each workflow
     workflow   TEXT PRIMARY KEY,
     declaration BLOB   NOT NULL,

@@ -1,0 +1,149 @@
+"""Admit: load what admission asks for, let it decide, write down what it decided, hand the runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyrula.admission import Changes, Floor, Start
+from pyrula.model.lane import Lane
+from pyrula.model.lease import Lease
+from pyrula.policies.stamp import Stamp, unit_id
+from pyrula.store.protocol import Claim, TurnRequest
+from pyrula.store.shard import hold, rows
+from pyrula.store.shard.loader import ShardLoader, Stamps
+from pyrula.store.shard.overrides import Overrides
+from pyrula.store.shard.record import read_logs
+from pyrula.store.shard.tx import Tx
+
+_BELLS = 512
+"""Lanes looked at because something joined or left them, in one turn: what a turn uses, not what there is."""
+
+
+@dataclass(slots=True)
+class Hall:
+    """What this process remembers between turns. serves: incarnation → workflows."""
+
+    shard: int
+    serves: dict[str, frozenset[str]] = field(default_factory=dict)
+    stamps: Stamps = field(default_factory=Stamps)
+    bell: bytes = b""
+
+
+def admit(tx: Tx, request: TurnRequest, hall: Hall) -> tuple[tuple[Claim, ...], bool]:
+    """Answers the runs that this worker may start now, leased to it, and whether another turn has work to do."""
+    served = hall.serves.get(request.incarnation)
+    if served is None:
+        served = hall.serves[request.incarnation] = rows.served_by(tx, request.incarnation)
+    loader = ShardLoader(tx, served, hall.stamps, Overrides.load(tx))
+    epoch, vtime = rows.turn_and_vtime(tx)
+    floor = Floor(loader, tx.now, vtime)
+    more = _answer_bells(tx, floor, loader, hall)
+    starts = floor.admit(request.wanted)
+    changes = floor.changes()
+    _write(tx, changes, loader)
+    if not starts:
+        return (), more or changes.more
+    epoch += 1
+    tx.run("admit.turn", epoch, changes.vtime)
+    return _hand_out(tx, request.incarnation, starts, epoch, loader, hall), more or changes.more
+
+
+def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool:
+    """Tell the floor which lanes have another head than admission knows of; True when bells are left.
+
+    Bells are taken round robin over the lanes' ids, so that nobody's flood keeps another waiting.
+    """
+    rung = [lane for (lane,) in tx.rows("admit.bells", hall.bell, _BELLS)]
+    if not rung and hall.bell:
+        rung = [lane for (lane,) in tx.rows("admit.bells", b"", _BELLS)]
+    hall.bell = rung[-1] if len(rung) == _BELLS else b""
+    if not rung:
+        return False
+    tx.many("admit.drop_bell", [(lane,) for lane in rung])
+    known = loader.lanes(rung)
+    for lane_id, back, fresh in tx.match("admit.heads", [(lane,) for lane in rung]):
+        lane = known.get(lane_id)
+        head = fresh if back is None else back
+        if lane is None:
+            if head is not None:
+                _open_lane(tx, floor, loader, lane_id, head, resumed=back is not None)
+        elif lane.state == "empty":
+            if back is not None:
+                floor.resume(lane_id)
+            elif fresh is not None:
+                floor.arrive([lane_id])
+        elif head != lane.wait_seq or (back is not None) > lane.resumed:
+            if back is not None:
+                floor.resume(lane_id)
+            floor.removed(lane_id, lane.wait_seq)
+    return len(rung) == _BELLS
+
+
+def _open_lane(tx: Tx, floor: Floor, loader: ShardLoader, lane_id: bytes, seq: int, *, resumed: bool) -> None:
+    """The first run of a new lane has come: its unit and its gates may be new, too."""
+    workflow, priority, unit_key, keys, stamp_id = tx.rows("admit.run_of_lane", seq)[0]
+    plan = hold.plan_of_run(tx, seq)
+    names = rows.gate_rows(loader.stamp(stamp_id), keys, plan.gates, plan.numbers)
+    tx.many("admit.open_gate", names)
+    lane = Lane(lane_id, unit_id(workflow, f"{priority} {unit_key}"), workflow, priority, plan.gates)
+    loader.plans[lane_id] = plan.numbers
+    if resumed:
+        floor.resume(lane)
+    else:
+        floor.arrive([lane])
+
+
+def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
+    tx.many("admit.lane", [rows.lane_row(lane, loader.plans[lane.id]) for lane in changes.lanes])
+    units = {lane.unit: (lane.workflow, lane.priority) for lane in loader.seen.values()}
+    units.update({lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes})
+    tx.many(
+        "admit.unit",
+        [(unit.id, *units.get(unit.id, ("", 0)), unit.vtime, unit.ready) for unit in changes.units],
+    )
+    tx.many("admit.gate", [rows.gate_row(gate) for gate in changes.gates])
+    tx.many("admit.leave", [(start.lane_id, int(start.resumed), start.seq) for start in changes.starts])
+
+
+def _hand_out(
+    tx: Tx, incarnation: str, starts: Sequence[Start], epoch: int, loader: ShardLoader, hall: Hall
+) -> tuple[Claim, ...]:
+    tx.many(
+        "admit.lease",
+        [
+            (start.seq, epoch, incarnation, tx.now, int(start.resumed), len(start.gates))
+            for start in starts
+        ],
+    )
+    tx.many("admit.slot", [(gate, start.seq) for start in starts for gate in start.gates])
+    found = {row[0]: row for row in tx.match("admit.run", [(start.seq,) for start in starts])}
+    keeping = [start.seq for start in starts if _keeps(loader.stamp(found[start.seq][5]), loader.plans[start.lane_id])]
+    if keeping:
+        hold.lane_after_first_start(tx, keeping)
+    logged = [start.seq for start in starts if start.resumed or found[start.seq][7] or found[start.seq][4] > 1]
+    logs = read_logs(tx, logged)
+    claims = []
+    for start in starts:
+        seq, run_id, workflow, params, attempt, stamp, started_at, _, context = found[start.seq]
+        claims.append(
+            Claim(
+                lease=Lease(seq, epoch, hall.shard),
+                run_id=run_id,
+                workflow=workflow,
+                params=params,
+                attempt=attempt,
+                claimed_at=tx.now,
+                stamp=loader.stamp(stamp),
+                log=tuple(logs.get(seq, ())),
+                started_at=started_at,
+                context=context,
+            )
+        )
+    return tuple(claims)
+
+
+def _keeps(stamp: Stamp, plan: bytes) -> bool:
+    """Whether a run that just took its slots is to keep one of them while parked."""
+    return any(number != hold.SLOT_GATE and stamp.gates[number].hold == "run" for number in plan)
+

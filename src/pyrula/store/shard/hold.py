@@ -1,0 +1,171 @@
+"""Hold: slots that a run keeps from its first start to its end (`hold="run"`), and the children that share them.
+
+A run A that holds a slot of gate G counts once in G, whether it executes or is parked. Who of its family may
+execute is decided by a *slot gate* S of its own, with room for one: from its first start on A queues for S in G's
+place, and so does every descendant that needs G. So no body of the family runs beside another, G is never
+exceeded, a child never waits for the slot that its waiting ancestor holds, and admission knows nothing of it:
+S is a limit of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from pyrula.policies.stamp import Stamp, gate_id, lane_id
+from pyrula.store.protocol import Submission
+from pyrula.store.shard.tx import Tx
+
+SLOT_GATE = 255
+"""Stands in a lane's plan for a gate that no stamp names: a slot gate, which has room for 1."""
+
+
+class Plan(NamedTuple):
+    """Where a run queues. gates: ids, each once; numbers: for each, its place in the stamp, or SLOT_GATE."""
+
+    lane: bytes
+    gates: tuple[bytes, ...]
+    numbers: bytes
+
+
+class _Run(NamedTuple):
+    seq: int
+    run_id: str
+    workflow: str
+    priority: int
+    unit_key: str
+    stamp: Stamp
+    gates: tuple[bytes, ...]
+
+
+def slot_gate(gate: bytes, run_id: str) -> bytes:
+    """The id of the gate that lets one at a time use the slot which a run holds of `gate`."""
+    return gate_id("slot", "limit", slot_key(gate, run_id))
+
+
+def slot_key(gate: bytes, run_id: str) -> str:
+    """The key of that slot gate."""
+    return f"{gate.hex()}:{run_id}"
+
+
+def lane_for_child(tx: Tx, submission: Submission) -> bytes:
+    """The lane of a run to be: for each gate that an ancestor holds a slot of it queues for that slot."""
+    stamped = submission.stamped
+    gates = _gate_ids(stamped.stamp, stamped.keys)
+    seats = _seats(tx, submission.parent)
+    return _plan(submission.workflow, stamped.priority, stamped.unit_key, gates, seats).lane
+
+
+def lane_of_run(tx: Tx, seq: int) -> bytes:
+    """The lane in which a run queues as things are."""
+    return plan_of_run(tx, seq).lane
+
+
+def plan_of_run(tx: Tx, seq: int) -> Plan:
+    """The lane in which a run queues as things are, and the gates of that lane."""
+    run = _runs(tx, [seq])[0]
+    seats = _seats(tx, run.run_id) if run.gates else {}
+    return _plan(run.workflow, run.priority, run.unit_key, run.gates, seats)
+
+
+def lane_after_first_start(tx: Tx, seqs: Sequence[int]) -> None:
+    """Have runs that were just claimed keep the slots that they are to keep; those that they keep already, and those
+    that they share with an ancestor, are left alone."""
+    for run in _runs(tx, seqs):
+        wanted = [
+            (gate, run.seq)
+            for stamp, gate in zip(run.stamp.gates, run.gates, strict=True)
+            if stamp.hold == "run"
+        ]
+        held = [gate for (gate,) in tx.match("hold.keep", wanted)]
+        if not held:
+            continue
+        slots = [(slot_gate(gate, run.run_id), slot_key(gate, run.run_id)) for gate in held]
+        tx.many("hold.open", slots)
+        tx.many("hold.take", [(slot, run.seq) for slot, _ in slots])
+        tx.run("hold.gated", run.seq, len(slots))
+        tx.run("hold.lane", run.seq, lane_of_run(tx, run.seq))
+
+
+def on_finish(tx: Tx, seq: int) -> None:
+    """Give back all slots of a run that has ended. A descendant that executes on one it held goes on with that slot
+    as its own; the others queue for real from now on."""
+    owner = _runs(tx, [seq])[0]
+    for gate, _, held in tx.rows("finish.slots", seq):
+        tx.run("finish.leave", gate, seq)
+        if not (held and _inherit(tx, gate, owner)):
+            tx.run("finish.free", gate)
+    relane_family(tx, owner.run_id)
+
+
+def relane_family(tx: Tx, run_id: str) -> None:
+    """Have each open descendant of a run queue where it belongs as things are now."""
+    for seq, lane in tx.rows("hold.family", run_id):
+        now = lane_of_run(tx, seq)
+        if now != lane:
+            tx.run("hold.lane", seq, now)
+            move(tx, seq, lane, now)
+
+
+def move(tx: Tx, seq: int, old: bytes, new: bytes) -> None:
+    """Move a run from one lane to another, if it is queued."""
+    moved = [(new, resumed, seq, stamp) for resumed, stamp in tx.rows("hold.leave_lane", old, seq)]
+    if moved:
+        tx.many("submit.queue", moved)
+        tx.many("submit.bell", [(old,), (new,)])
+
+
+def _inherit(tx: Tx, gate: bytes, owner: _Run) -> bool:
+    """Hand a held slot to the descendant that executes on it; False if there is none."""
+    slot = slot_gate(gate, owner.run_id)
+    heir = tx.row("hold.heir", slot, owner.seq)
+    if heir is None:
+        return False
+    tx.run("finish.leave", slot, *heir)
+    tx.run("finish.free", slot)
+    tx.run("hold.take", gate, *heir)
+    lane_after_first_start(tx, heir)
+    return True
+
+
+def _seats(tx: Tx, run_id: str | None) -> dict[bytes, bytes]:
+    """gate → slot gate, for each slot that this run or an ancestor of it holds; the nearest decides."""
+    seats: dict[bytes, bytes] = {}
+    for gate, owner in tx.rows("hold.seats", run_id):
+        seats.setdefault(gate, slot_gate(gate, owner))
+    return seats
+
+
+def _plan(
+    workflow: str, priority: int, unit_key: str, gates: tuple[bytes, ...], seats: dict[bytes, bytes]
+) -> Plan:
+    ids = tuple(seats.get(gate, gate) for gate in gates)
+    numbers = bytes(SLOT_GATE if gate in seats else number for number, gate in enumerate(gates))
+    return Plan(lane_id(workflow, priority, unit_key, ids), ids, numbers)
+
+
+def _runs(tx: Tx, seqs: Sequence[int]) -> list[_Run]:
+    return [
+        _Run(
+            seq, run_id, workflow, priority, unit_key, stamp := _decoded(data), _gate_ids(stamp, _keys(keys))
+        )
+        for seq, run_id, workflow, priority, unit_key, data, keys in tx.match(
+            "hold.run", [(seq,) for seq in seqs]
+        )
+    ]
+
+
+@lru_cache(4096)
+def _decoded(stamp: bytes) -> Stamp:
+    return Stamp.decode(stamp)
+
+
+def _keys(keys: str) -> tuple[str, ...]:
+    return msgspec.json.decode(keys, type=tuple[str, ...])
+
+
+def _gate_ids(stamp: Stamp, keys: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(gate_id(gate.name, gate.kind, key) for gate, key in zip(stamp.gates, keys, strict=True))

@@ -1,0 +1,132 @@
+"""What admission asks of a shard, answered from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from pyrula.admission import QueueAsk, ReadyKey, SiblingAsk, WaitingAsk
+from pyrula.model.gate import Gate, GateId
+from pyrula.model.gate import Stamp as Number
+from pyrula.model.lane import Head, Lane, LaneId, Unit, UnitId
+from pyrula.policies.stamp import Stamp
+from pyrula.store.shard import rows
+from pyrula.store.shard.hold import SLOT_GATE
+from pyrula.store.shard.overrides import Overrides
+from pyrula.store.shard.tx import Tx
+
+_LANE = 13
+"""Columns of a lane in a joined row."""
+
+
+class Stamps:
+    """Stamps by digest. They never change, so a process reads each once."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[bytes, Stamp] = {}
+        self._numbers: dict[tuple[bytes, bytes], tuple[Number, ...]] = {}
+
+    def get(self, tx: Tx, digest: bytes) -> Stamp:
+        """The stamp of this digest."""
+        stamp = self._stamps.get(digest)
+        if stamp is None:
+            stamp = self._stamps[digest] = Stamp.decode(tx.rows("admit.stamp", digest)[0][0])
+        return stamp
+
+    def numbers(self, tx: Tx, digest: bytes, plan: bytes) -> tuple[Number, ...]:
+        """A stamp's numbers, aligned with the gates of a lane."""
+        numbers = self._numbers.get((digest, plan))
+        if numbers is None:
+            gates = self.get(tx, digest).gates
+            numbers = tuple(1 if at == SLOT_GATE else gates[at].number for at in plan)
+            self._numbers[digest, plan] = numbers
+        return numbers
+
+
+class ShardLoader:
+    """A `pyrula.admission.Loader` for one turn. plans: of each lane that was loaded, how its gates map to stamps."""
+
+    def __init__(self, tx: Tx, served: frozenset[str], stamps: Stamps, overrides: Overrides) -> None:
+        self._tx = tx
+        self._served = served
+        self._stamps = stamps
+        self._overrides = overrides
+        self.plans: dict[LaneId, bytes] = {}
+        self.seen: dict[LaneId, Lane] = {}
+        self.served = blake2b("\0".join(sorted(served)).encode(), digest_size=16).digest()
+
+    def stamp(self, digest: bytes) -> Stamp:
+        """The stamp of this digest."""
+        return self._stamps.get(self._tx, digest)
+
+    def serves(self, workflow: str) -> bool:
+        return workflow in self._served
+
+    def _lane(self, row: Sequence[object]) -> Lane:
+        lane = rows.lane_of(row[:_LANE])
+        self.plans[lane.id] = row[5]  # type: ignore[assignment]  # the column is a BLOB
+        self.seen[lane.id] = lane
+        return lane
+
+    def lanes(self, ids: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
+        found = (self._lane(row) for row in self._tx.match("loader.lane", [(id,) for id in ids]))
+        return {lane.id: lane for lane in found}
+
+    def units(self, ids: Sequence[UnitId]) -> Mapping[UnitId, Unit]:
+        return {row[0]: Unit(*row) for row in self._tx.match("loader.unit", [(id,) for id in ids])}
+
+    def gates(self, ids: Sequence[GateId]) -> Mapping[GateId, Gate]:
+        return {row[0]: self._gate(row) for row in self._tx.match("loader.gate", [(id,) for id in ids])}
+
+    def dirty_gates(self, n: int) -> Sequence[Gate]:
+        return [self._gate(row) for row in self._tx.rows("loader.dirty", self._tx.now, n)]
+
+    def _gate(self, row: Sequence[object]) -> Gate:
+        id, name, key, kind, in_use, debt, at, q, paused, waiting, dirty, wake_at, heralds = row  # type: ignore[misc]  # a row of loader.sql
+        gate_kind = rows.KINDS[kind]  # type: ignore[index]
+        override: Number | None = None
+        if self._overrides:
+            find = self._overrides.limit if gate_kind == "limit" else self._overrides.rate
+            override = find(name, key)  # type: ignore[operator]
+            paused = max(paused, self._overrides.paused_until(name, key))  # type: ignore[has-type,call-overload]
+        return Gate(
+            id, gate_kind, in_use, int(debt), at, q, override, paused, bool(dirty), wake_at, waiting, rows.heralds_of(heralds)
+        )
+
+    def ready(self, after: ReadyKey | None, n: int) -> Sequence[tuple[Lane, Unit]]:
+        priority, vtime, unit = after or (0, 0, b"")
+        asks = [(workflow, priority, vtime, unit, n) for workflow in self._served]
+        found = self._tx.match("loader.ready", asks)
+        found.sort(key=lambda row: (row[3], row[_LANE], row[1]))
+        return [(self._lane(row), Unit(row[1], row[_LANE], row[_LANE + 1])) for row in found[:n]]
+
+    def siblings(self, asks: Sequence[SiblingAsk]) -> Sequence[Sequence[Lane]]:
+        answers = []
+        for unit, after, n in asks:
+            seq, lane = after or (-1, b"")
+            answers.append([self._lane(row) for row in self._tx.rows("loader.siblings", unit, seq, lane, n)])
+        return answers
+
+    def lines(self, gates: Sequence[GateId]) -> Mapping[GateId, Sequence[tuple[str, Number]]]:
+        found: dict[GateId, list[tuple[str, Number]]] = {}
+        for gate, workflow, stamp in self._tx.match("loader.lines", [(gate,) for gate in gates]):
+            found.setdefault(gate, []).append((workflow, rows.number_of(stamp)))
+        return found
+
+    def waiting(self, asks: Sequence[WaitingAsk]) -> Sequence[Sequence[tuple[Lane, Unit]]]:
+        params = []
+        for gate, workflow, stamp, after, n in asks:
+            params.append((gate, workflow, rows.number_text(stamp), *(after or (0, 0, 0, b"")), n))
+        answers: dict[tuple[bytes, str, str], list[tuple[Lane, Unit]]] = {ask[:3]: [] for ask in params}
+        for row in self._tx.match("loader.waiting", params):
+            unit = Unit(row[1], row[_LANE], row[_LANE + 1])
+            answers[row[7], row[2], row[10]].append((self._lane(row), unit))
+        return [answers[ask[:3]] for ask in params]
+
+    def queue(self, asks: Sequence[QueueAsk]) -> Sequence[Sequence[Head]]:
+        answers: dict[tuple[bytes, int], list[Head]] = {(ask[0], int(ask[1])): [] for ask in asks}
+        params = [(lane, int(resumed), after, n) for lane, resumed, after, n in asks]
+        for lane, resumed, seq, digest in self._tx.match("loader.queue", params):
+            numbers = self._stamps.numbers(self._tx, digest, self.plans[lane])
+            answers[lane, resumed].append(Head(seq, numbers, self.stamp(digest).weight))
+        return [answers[ask[0], int(ask[1])] for ask in asks]

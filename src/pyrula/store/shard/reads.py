@@ -1,0 +1,204 @@
+"""Reads: what users and operators see. They look at one snapshot, lock nothing and are bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from pyrula.model.gate import FOREVER
+from pyrula.model.run import FINAL, Run
+from pyrula.model.step import Entry
+from pyrula.policies.stamp import Stamp, Stamped
+from pyrula.store.shard.counters import gates
+from pyrula.store.shard.record import read_log
+from pyrula.store.shard.tx import Tx
+
+__all__ = ["buffers", "gates", "get", "instant", "log", "results", "runs", "schedules", "workers"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SCAN: Final = 2000
+_SCANS: Final = 10
+_MOST: Final = 1000
+_decode = msgspec.json.Decoder().decode
+
+
+def instant(tx: Tx, time: int | None) -> datetime | None:
+    """A moment of the store's time (µs) on the wall clock as it stands; None for none, and for one without end."""
+    if time is None or time >= FOREVER:
+        return None
+    return wall_instant(time + tx.wall - tx.now)
+
+
+def wall_instant(wall: int) -> datetime | None:
+    """A moment of the wall clock (µs since 1970); None if no calendar has it."""
+    try:
+        return _EPOCH + timedelta(microseconds=wall)
+    except OverflowError:
+        return None
+
+
+def get(tx: Tx, run_id: str) -> Run | None:
+    """A run as it stands."""
+    row = tx.row("reads.seq", run_id)
+    return None if row is None else _runs(tx, [row[0]])[0]
+
+
+def results(tx: Tx, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
+    """Per id: (final state, JSON of its result or error), or None while it is not finished or not there."""
+    ended = {
+        run_id: (state, result if state == "completed" else error)
+        for run_id, state, result, error in tx.match("settle.children", [(run_id,) for run_id in run_ids])
+        if state in FINAL
+    }
+    return [ended.get(run_id) for run_id in run_ids]
+
+
+def runs(
+    tx: Tx, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
+) -> tuple[list[Run], str | None]:
+    """Runs, newest first, and a cursor for those before them; None when there are no more.
+
+    A page looks at no more than 20,000 runs: one that filters many out may be short, with a cursor to go on with.
+    """
+    before = int(cursor) if cursor else FOREVER
+    found: list[int] = []
+    for _ in range(_SCANS):
+        page = _scan(tx, workflow, state, key, before)
+        for seq, its_workflow, its_key, its_state in page:
+            before = seq
+            if state in (None, its_state) and workflow in (None, its_workflow) and key in (None, its_key):
+                found.append(seq)
+                if len(found) == limit:
+                    return _runs(tx, found), str(seq)
+        if len(page) < _SCAN:
+            return _runs(tx, found), None
+    return _runs(tx, found), str(before)
+
+
+def _scan(
+    tx: Tx, workflow: str | None, state: str | None, key: str | None, before: int
+) -> list[tuple[Any, ...]]:
+    """The next runs by the index that leaves out most."""
+    if state == "executing":
+        return tx.rows("reads.executing", before, _SCAN)
+    if key:
+        return tx.rows("reads.of_key", before, _SCAN, key)
+    if state in ("failed", "cancelled", "expired"):
+        return tx.rows("reads.unusual", before, _SCAN, state)
+    if workflow is not None:
+        return tx.rows("reads.of_workflow", before, _SCAN, workflow)
+    return tx.rows("reads.all", before, _SCAN)
+
+
+def _runs(tx: Tx, seqs: Sequence[int]) -> list[Run]:
+    """These runs, in this order."""
+    rows = {row[0]: row[1:] for row in tx.match("reads.run", [(seq,) for seq in seqs])}
+    return [_run(tx, *rows[seq]) for seq in seqs]
+
+
+def _run(
+    tx: Tx,
+    run_id: str,
+    workflow: str,
+    state: str,
+    params: bytes,
+    result: bytes | None,
+    error: bytes | None,
+    attempt: int,
+    priority: int,
+    submitted: int,
+    wall_submitted: int,
+    started: int | None,
+    finished: int | None,
+    worker: str | None,
+    stamp: bytes,
+    keys: str,
+) -> Run:
+    def at(time: int | None) -> datetime | None:  # by the wall of its submission, so that no step lies in between
+        return None if time is None else wall_instant(wall_submitted + time - submitted)
+
+    names = (gate.name for gate in _stamp(stamp).gates)
+    return Run(
+        run_id=run_id,
+        workflow=workflow,
+        state=state,  # type: ignore[arg-type]  # the statement answers the seven
+        params=_decode(params),
+        result=None if result is None else _decode(result),
+        error=None if error is None else _decode(error),
+        attempt=attempt,
+        priority=priority,
+        submitted_at=at(submitted) or _EPOCH,
+        started_at=at(started),
+        finished_at=at(finished),
+        worker_id=worker,
+        keys=dict(zip(names, _decode(keys), strict=True)),
+    )
+
+
+@lru_cache(4096)
+def _stamp(data: bytes) -> Stamp:
+    return Stamp.decode(data)
+
+
+def log(tx: Tx, run_id: str) -> list[Entry]:
+    """A run's log: what was settled, in that order, then what it waits for."""
+    row = tx.row("reads.seq", run_id)
+    return [] if row is None else read_log(tx, row[0])
+
+
+def buffers(tx: Tx, workflow: str | None) -> list[dict[str, Any]]:
+    """Buffers with events in them, the one due first first; at most 1,000."""
+    return [
+        {
+            "workflow": name,
+            "key": text,
+            "count": count,
+            "bytes": size,
+            "opened_at": instant(tx, opened_at),
+            "due_at": instant(tx, due),
+            "policy": _policy(stamped),
+        }
+        for name, text, count, size, opened_at, due, stamped in tx.rows("reads.buffers", workflow, _MOST)
+    ]
+
+
+def _policy(stamped: bytes) -> dict[str, Any] | None:
+    policy = Stamped.decode(stamped).stamp.trigger
+    if policy is None:
+        return None
+    kind = {"CollectStamp": "collect", "DebounceStamp": "debounce"}[type(policy).__name__]
+    return {"kind": kind, **msgspec.structs.asdict(policy)}
+
+
+def workers(tx: Tx) -> list[dict[str, Any]]:
+    """Workers that are registered, with what they say of themselves. alive: its heartbeat has not lapsed."""
+    return [
+        {
+            "worker_id": worker_id,
+            "incarnation": incarnation,
+            "serves": _decode(serves),
+            "executing": executing,
+            "alive": expires_at > tx.now,
+            "started_at": instant(tx, started_at),
+            "expires_at": instant(tx, expires_at),
+            "facts": _decode(facts),
+        }
+        for worker_id, incarnation, serves, started_at, expires_at, facts, executing in tx.rows("reads.workers")
+    ]
+
+
+def schedules(tx: Tx) -> list[dict[str, Any]]:
+    """Schedules in force, with their next ticks."""
+    return [
+        {
+            "workflow": workflow,
+            "number": number,
+            "schedule": _decode(schedule),
+            "next_at": wall_instant(wall_due),
+        }
+        for workflow, number, schedule, wall_due in tx.rows("reads.schedules")
+    ]

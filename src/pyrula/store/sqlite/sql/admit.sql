@@ -1,0 +1,54 @@
+-- name: meta
+SELECT turn, vtime FROM meta
+
+-- name: turn
+UPDATE meta SET turn = ?1, vtime = ?2
+
+-- name: serves
+SELECT serves FROM workers WHERE incarnation = ?1
+
+-- name: stamp
+SELECT stamp FROM stamps WHERE id = ?1
+
+-- name: bells
+SELECT lane FROM inbox WHERE lane > ?1 ORDER BY lane LIMIT ?2
+
+-- name: drop_bell
+DELETE FROM inbox WHERE lane = ?1
+
+-- name: heads
+SELECT ?1, (SELECT min(seq) FROM queue WHERE lane = ?1 AND resumed = 1),
+       (SELECT min(seq) FROM queue WHERE lane = ?1 AND resumed = 0)
+
+-- name: run_of_lane
+SELECT workflow, priority, key, keys, stamp FROM runs WHERE seq = ?1
+
+-- name: open_gate
+INSERT INTO gates (id, name, key, kind) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING
+
+-- name: lane
+INSERT INTO lanes (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+ON CONFLICT (id) DO UPDATE SET
+    state = excluded.state, gate = excluded.gate, wait_vtime = excluded.wait_vtime, wait_seq = excluded.wait_seq,
+    wait_stamp = excluded.wait_stamp, resumed = excluded.resumed, streak = excluded.streak
+
+-- name: unit
+INSERT INTO units (id, workflow, priority, vtime, ready) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (id) DO UPDATE SET vtime = excluded.vtime, ready = excluded.ready
+
+-- name: gate
+UPDATE gates SET in_use = ?2, debt = ?3, at = ?4, q = ?5, waiting = ?6, dirty = ?7, wake_at = ?8, heralds = ?9
+WHERE id = ?1
+
+-- name: leave
+DELETE FROM queue WHERE lane = ?1 AND resumed = ?2 AND seq = ?3
+
+-- name: lease
+INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, gated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+
+-- name: slot
+INSERT INTO slots (gate, seq, held) VALUES (?1, ?2, 0)
+
+-- name: run
+SELECT seq, run_id, workflow, params, attempt, stamp, started_at, logged, context FROM runs WHERE seq = ?1

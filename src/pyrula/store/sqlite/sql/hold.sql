@@ -1,0 +1,50 @@
+-- name: run
+SELECT r.seq, r.run_id, r.workflow, r.priority, r.key, s.stamp, r.keys
+FROM runs AS r JOIN stamps AS s ON s.id = r.stamp WHERE r.seq = ?1
+
+-- name: seats
+-- A run and its ancestors, the nearest first; a thousand generations should do.
+WITH RECURSIVE line (run_id, depth) AS (
+    SELECT ?1, 0
+    UNION ALL
+    SELECT r.parent, line.depth + 1 FROM line JOIN runs AS r ON r.run_id = line.run_id
+    WHERE r.parent IS NOT NULL AND line.depth < 1000
+)
+SELECT s.gate, r.run_id
+FROM line JOIN runs AS r ON r.run_id = line.run_id JOIN slots AS s ON s.seq = r.seq
+WHERE s.held = 1
+ORDER BY line.depth
+
+-- name: family
+-- Children, their children and so on, those that are over left out: they need no lane, their children may.
+WITH RECURSIVE family (run_id, seq, lane, state, depth) AS (
+    SELECT run_id, seq, lane, state, 1 FROM runs WHERE parent = ?1
+    UNION ALL
+    SELECT r.run_id, r.seq, r.lane, r.state, family.depth + 1 FROM family JOIN runs AS r ON r.parent = family.run_id
+    WHERE family.depth < 1000
+)
+SELECT seq, lane FROM family WHERE state = 'open' ORDER BY seq
+
+-- name: keep
+UPDATE slots SET held = 1 WHERE gate = ?1 AND seq = ?2 AND held = 0 RETURNING gate
+
+-- name: open
+-- Its owner executes: it is inside.
+INSERT INTO gates (id, name, key, kind, in_use) VALUES (?1, 'slot', ?2, 2, 1)
+ON CONFLICT (id) DO UPDATE SET in_use = in_use + 1
+
+-- name: take
+INSERT INTO slots (gate, seq, held) VALUES (?1, ?2, 0)
+
+-- name: gated
+UPDATE leases SET gated = gated + ?2 WHERE seq = ?1
+
+-- name: lane
+UPDATE runs SET lane = ?2 WHERE seq = ?1
+
+-- name: heir
+-- One whose lease is gone is about to give its slot back.
+SELECT s.seq FROM slots AS s JOIN leases AS l ON l.seq = s.seq WHERE s.gate = ?1 AND s.seq <> ?2 LIMIT 1
+
+-- name: leave_lane
+DELETE FROM queue WHERE lane = ?1 AND resumed IN (0, 1) AND seq = ?2 RETURNING resumed, stamp
