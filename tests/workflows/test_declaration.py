@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -15,7 +13,6 @@ from pyrula.errors import ConfigurationError, ConfigurationWarning, WorkflowNotF
 from pyrula.kafka import KafkaStream
 from pyrula.policies import Collect, Cron, Debounce, Every, Fairness, Limit, Rate, Retry
 from pyrula.policies.stamp import stamp_by_declaration, stamp_event, stamp_run
-from pyrula.workflows.code import code_digest
 from pyrula.workflows.workflow import ROUTES, Registry, Workflow, default_registry, workflow
 
 
@@ -215,62 +212,6 @@ def test_an_unknown_name_says_which_are_known(registry):
     assert ("known" in registry, "lost" in registry) == (True, False)
 
 
-# -- gates
-
-
-@pytest.mark.parametrize(
-    "policies",
-    [
-        {"concurrency": [Limit("tenant_id", 1), Limit("tenant_id", 1)]},
-        {"concurrency": [Limit("tenant_id", 1), Limit("tenant_id", 5)]},
-        {"concurrency": [Limit("tenant_id", 1, name="g"), Limit("account", 1, name="g")]},
-        {"concurrency": [Limit("tenant_id", 1, shared="g"), Limit("account", 1, shared="g")]},
-        {"concurrency": [Limit("tenant_id", 1, name="body.limit"), Limit("account", 1)]},
-        {"rate_limit": [Rate("tenant_id", 1), Rate("tenant_id", 1.0)]},
-        {"rate_limit": [Rate("tenant_id", 1, name="g"), Rate("account", 1, shared="g")]},
-    ],
-)
-def test_the_same_gate_twice_on_one_workflow_is_refused(registry, policies):
-    assert "keep" in refused(registry, **policies)
-
-
-@pytest.mark.parametrize(
-    "policies",
-    [
-        {"concurrency": [Limit("tenant_id", 1), Limit("account", 1)]},
-        {"concurrency": [Limit("tenant_id", 1), Limit("tenant_id", 5, shared="all")]},
-        {"concurrency": [Limit("tenant_id", 1), Limit("tenant_id", 5, hold="run")]},
-        {"rate_limit": [Rate("tenant_id", 1), Rate("tenant_id", 0.01, 100)]},
-        {"concurrency": Limit("tenant_id", 1, shared="g"), "rate_limit": Rate("tenant_id", 1, shared="g")},
-        {"concurrency": []},
-    ],
-)
-def test_gates_that_count_different_things_go_together(registry, policies):
-    workflow(registry=registry, **policies)(body)
-
-
-def test_a_shared_gate_has_one_number_in_a_process(registry):
-    workflow(name="a", concurrency=Limit(None, 3, shared="openai"), registry=registry)(body)
-    workflow(name="b", concurrency=Limit(None, 3, shared="openai"), registry=registry)(body)
-    for policy, told in (
-        ({"concurrency": Limit("tenant_id", 4, shared="openai")}, "max=4 here and max=3 in workflow 'a'"),
-        ({"concurrency": Limit("tenant_id", 3, name="openai")}, "also a gate of workflow 'a'"),
-    ):
-        with pytest.raises(ConfigurationError, match=told):
-            workflow(name="c", registry=registry, **policy)(body)
-    workflow(name="c", rate_limit=Rate(None, 3, shared="openai"), registry=registry)(body)
-    with pytest.raises(ConfigurationError, match="per_second=3, burst=9 here and per_second=3, burst=3"):
-        workflow(name="d", rate_limit=Rate(None, 3, 9, shared="openai"), registry=registry)(body)
-
-
-def test_a_gate_of_ones_own_is_not_taken_by_another_workflow(registry):
-    workflow(name="a", concurrency=Limit(None, 3), registry=registry)(body)
-    with pytest.raises(
-        ConfigurationError, match=r"'b': gate 'a.limit' is also a gate of workflow 'a'; write shared="
-    ):
-        workflow(name="b", concurrency=Limit(None, 3, name="a.limit"), registry=registry)(body)
-
-
 # -- streams, triggers, schedules
 
 
@@ -373,55 +314,3 @@ def test_a_declaration_is_json_by_which_others_submit(registry):
 def test_an_event_is_stamped_by_its_workflow(registry):
     declared = workflow(trigger=Collect("user_id", 5, 60), registry=registry)(triggered)
     assert stamp_event(declared, {"user_id": "u1"}).key == "u1"
-
-
-_CODE = """
-from pyrula.workflows.code import code_digest
-async def body(ctx, a):
-    def inner(x):
-        return x in {"one", "two", "three", 1, 2.5, None}
-    return [inner(y) for y in (a, "text", (1, b"x", True))]
-print(code_digest(body))
-"""
-
-
-def test_the_digest_of_a_bodys_code_is_alike_in_every_process():
-    seen = set()
-    for seed, lead in (("1", ""), ("2", "\n\n# moved\n")):
-        done = subprocess.run(
-            [sys.executable, "-c", lead + _CODE],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        seen.add(done.stdout.strip())
-    assert len(seen) == 1
-    assert len(seen.pop()) == 32
-
-
-def _bodies():
-    async def one(ctx):
-        return 1
-
-    async def true(ctx):
-        return True
-
-    async def calls(ctx):
-        return await ctx.step(print)
-
-    async def calls_other(ctx):
-        return await ctx.step(repr)
-
-    async def inner(ctx):
-        return (lambda: 1)()
-
-    async def other_inner(ctx):
-        return (lambda: 2)()
-
-    return [one, true, calls, calls_other, inner, other_inner]
-
-
-def test_another_code_has_another_digest():
-    assert len({code_digest(fn) for fn in _bodies()}) == 6
-    assert [code_digest(fn) for fn in _bodies()] == [code_digest(fn) for fn in _bodies()]
