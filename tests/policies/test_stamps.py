@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula.errors import ConfigurationError, KeyFailed, KeyNeedsCode
+from pyrula.model.payload import encode
 from pyrula.policies import Collect, Debounce, Fairness, Limit, Rate, Retry
 from pyrula.policies.declared import declare, from_json, to_json
 from pyrula.policies.key import storable
@@ -174,6 +175,13 @@ def test_an_odd_batch_key_is_indexed_in_its_stored_form_and_told_as_it_is():
     digest = declare("digest", trigger=Debounce("user_id", 5), concurrency=Limit("key", 1))
     event = stamp_event_declared(digest, {"user_id": "a\0b"})
     assert (event.key, event.text, event.stamped.keys) == (storable("a\0b"), "a\0b", (storable("a\0b"),))
+
+
+def test_the_run_of_a_batch_is_always_handed_a_key_that_json_can_hold():
+    digest = declare("digest", trigger=Debounce(lambda event: "\ud800", 5), concurrency=Limit("key", 1))
+    event = stamp_event_declared(digest, {})
+    assert encode({"key": event.text})
+    assert event.stamped.keys == (event.key,)
 
 
 def test_a_workflow_without_a_trigger_takes_no_events():

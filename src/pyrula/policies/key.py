@@ -110,6 +110,11 @@ def storable(key: str) -> str:
     return _digested(key)
 
 
+def is_unicode(key: str) -> bool:
+    """Whether `key` is Unicode text: without lone surrogates."""
+    return not any("\ud800" <= c <= "\udfff" for c in key)
+
+
 def _is_text(key: str) -> bool:
     return all(c >= " " and not "\x7f" <= c <= "\x9f" and not "\ud800" <= c <= "\udfff" for c in key)
 

@@ -19,7 +19,7 @@ from pyrula.errors import ConfigurationError
 from pyrula.policies.collect import CollectStamp
 from pyrula.policies.debounce import DebounceStamp
 from pyrula.policies.declared import Declared, check_priority, from_json
-from pyrula.policies.key import resolve, storable
+from pyrula.policies.key import is_unicode, resolve, storable
 from pyrula.policies.retry import NO_RETRY, RetryStamp
 
 GateKind = Literal["limit", "rate"]
@@ -181,6 +181,10 @@ def stamp_event_declared(declared: Declared, event: Mapping[str, Any]) -> Stampe
             "declare a Collect or a Debounce"
         )
     text = resolve(declared.trigger_key, event, declared.workflow)
+    if not is_unicode(
+        text
+    ):  # only a key function can make such a text; JSON, which the run is handed, can't hold it
+        text = storable(text)
     return StampedEvent(storable(text), text, stamp_declared(declared, {"key": text}))
 
 
