@@ -52,12 +52,12 @@ class Hub:
         """Places whose holder was lost: filled from anywhere, a finaliser too; the next turn settles them."""
         self._threaded = threaded
         self._lock = threading.Lock()
-        self._now = self.clock.monotonic()
+        self.now = self.clock.monotonic()
         self._outbox: list[Callable[[], None]] = []
         self._listeners: tuple[Listener, ...] = ()
         self._limiters: weakref.WeakSet[Limiter] = weakref.WeakSet()
         self._clusters: dict[str, Level] = {}
-        self._node = Level.of("node", "node", self._now, {})
+        self._node = Level.of("node", "node", self.now, {})
         self._next_edge = self._node.next_edge
         self._thread: threading.Thread | None = None
         self._due_changed = threading.Event()
@@ -149,9 +149,9 @@ class Hub:
     def turn(self, now: int | None = None) -> Iterator[int]:
         """Hold the lock; yield the time, which never steps back. What there is to tell is told after it."""
         with self._lock:
-            self._now = max(self._now, self.clock.monotonic() if now is None else now)
+            self.now = max(self.now, self.clock.monotonic() if now is None else now)
             try:
-                yield self._now
+                yield self.now
             finally:
                 outbox, self._outbox = self._outbox, []
         for call in outbox:
@@ -179,9 +179,14 @@ class Hub:
     def serve(self, now: int) -> None:
         """Grant what can be granted to those who wait, in the order they asked. Under the lock."""
         for ask in tuple(self.asks):
-            if not ask.withdrawn and not ask.limiter.closed and ask.limiter.try_grant(ask, now):
+            if not ask.limiter.closed and ask.limiter.try_grant(ask, now):
                 self.asks.remove(ask)
                 self._outbox.append(partial(ask.tell, True))
+
+    def drop(self, ask: Ask) -> None:
+        """Let `ask` wait no longer. Under the lock."""
+        if ask in self.asks:
+            self.asks.remove(ask)
 
     def prod(self, limiter: Limiter) -> None:
         """Tell those who wait at `limiter` that their time to look may have changed. Under the lock."""
@@ -280,7 +285,7 @@ class Hub:
         for limiter in tuple(self._limiters):
             limiter.closed = True
         self._limiters.clear()
-        self._node = Level.of("node", "node", self._now, {})
+        self._node = Level.of("node", "node", self.now, {})
         self._clusters.clear()
 
 

@@ -28,7 +28,7 @@ def config_to_json(config: LimiterConfig) -> dict[str, Any]:
 def changes_from_json(wire: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `Limiter.set_config` that `wire` holds: what it leaves out stays as it is.
 
-    Raises ConfigurationError for anything but the shape of `config_to_json`; values are checked by `set_config`.
+    Raises ConfigurationError for another shape than `config_to_json` has; `set_config` checks the values.
     """
     changes = dict(wire)
     unknown = changes.keys() - {"limits", "task_poller_limiter", "limiter_check_frequency"}
@@ -45,7 +45,7 @@ def changes_from_json(wire: Mapping[str, Any]) -> dict[str, Any]:
     if rate is not None:
         if not isinstance(rate, Mapping) or rate.keys() != {"limit", "time_window"}:
             raise ConfigurationError(
-                f"task_poller_limiter: {rate!r} is refused; expected an object of limit and time_window (seconds)"
+                f"task_poller_limiter: {rate!r} is refused; expected an object of limit and time_window"
             )
         changes["task_poller_limiter"] = PollRate(rate["limit"], rate["time_window"])
     return changes

@@ -71,6 +71,8 @@ class Limiter:
         self.soon: Mapping[OsLimitable, float] = {}
         """Limits of the machine about to be set: sampled before they hold."""
         self.closed = False
+        self.places: dict[str, int] = {}
+        """Places held for polls on their way, per group of pollers."""
         self._rate: PollRate | None = None
         self._check_seconds = DEFAULT_CHECK_FREQUENCY
         self._check = microseconds("limiter_check_frequency", DEFAULT_CHECK_FREQUENCY)
@@ -104,34 +106,45 @@ class Limiter:
             self._hold_places(kind, held, at)
             return held
 
+    def reserve_unpolled(self, kind: str, group: str) -> bool:
+        """Hold one place for an execution that comes without a poll, if there is room now."""
+        self.hub.freshen(None)
+        with self.hub.turn() as now:
+            self.hub.roll(now)
+            free = self._decide(kind, now, polled=False).n != 0
+            if free:
+                self._hold_places(kind, 1, now, group, polled=False)
+            return free
+
     def polled(self, kind: str, asked: int, got: int) -> None:
         """Of `asked` places held, `got` will `begin`; the rest came back empty and are free again."""
         self.release(kind, asked - got)
 
-    def release(self, kind: str, n: int = 1) -> None:
+    def release(self, kind: str, n: int = 1, group: str = "") -> None:
         """Give back places that were held and will not be used."""
         if n:
-            self._change(kind, reserved=-n, frees=True)
+            self._change(kind, reserved=-n, group=group)
 
-    def begin(self, kind: str, n: int = 1, *, reserved: bool | None = None) -> None:
+    def begin(self, kind: str, n: int = 1, *, reserved: bool | None = None, group: str = "") -> None:
         """`n` executions of `kind` begin; `reserved`: in places held before (None: while there are such)."""
-        with self.hub.turn() as _:
+        with self.hub.turn() as now:
             if self.closed:
                 return
             places = min(n, self.levels[0].counters[kind].held.reserved) if reserved is None else n * reserved
             self._add(kind, running=n, reserved=-places, began=n)
+            self._unhold(group, places, now)
 
     def end(self, kind: str, n: int = 1) -> None:
         """`n` executions of `kind` ended."""
-        self._change(kind, running=-n, frees=True)
+        self._change(kind, running=-n)
 
-    def arrive(self, kind: str) -> None:
+    def arrive(self, kind: str, group: str = "") -> None:
         """One execution of `kind` runs in a place held before; `settle` tells whether it counts as begun."""
-        self._change(kind, running=1, reserved=-1, arriving=1)
+        self._change(kind, running=1, reserved=-1, arriving=1, group=group)
 
     def settle(self, kind: str, *, lives: bool, began: bool) -> None:
         """What arrived lives on or was none; `began`: it goes into the window as one that began."""
-        self._change(kind, arriving=-1, began=int(began), running=0 if lives else -1, frees=True)
+        self._change(kind, arriving=-1, began=int(began), running=0 if lives else -1)
 
     def revive(self, kind: str, *, began: bool) -> None:
         """An execution of `kind` runs without a place held for it; `began`: it goes into the window."""
@@ -145,11 +158,12 @@ class Limiter:
         tell: Callable[[bool], None],
         *,
         allow: Callable[[], bool] | None = None,
+        group: str = "",
         now: int | None = None,
     ) -> Ask:
         """Ask for one place; see `Ask`. Those who wait for one limit are served in the order they asked."""
         self.hub.freshen(now)
-        ask = Ask(self, kind, tell, allow)
+        ask = Ask(self, kind, tell, allow, group)
         with self.hub.turn(now) as at:
             if self.hub.asks:
                 self.hub.serve(at)
@@ -160,12 +174,17 @@ class Limiter:
     def withdraw(self, ask: Ask) -> bool:
         """Stop waiting; False if the place was granted before, which must then be released."""
         with self.hub.turn() as _:
-            if ask.granted:
-                return False
-            ask.withdrawn = True
-            if ask in self.hub.asks:
-                self.hub.asks.remove(ask)
-            return True
+            if not ask.granted:
+                self.hub.drop(ask)
+            return not ask.granted
+
+    def force(self, ask: Ask) -> None:
+        """Grant `ask` whatever the limits say: for what must run so that its worker can stop."""
+        with self.hub.turn() as now:
+            if not ask.granted and not self.closed:
+                self.hub.drop(ask)
+                self._hold_places(ask.kind, 1, now, ask.group)
+                ask.granted = True
 
     def look(self, now: int | None = None) -> None:
         """Look whether those who wait may go on; to be called at their `look_at`."""
@@ -228,7 +247,20 @@ class Limiter:
             self.hub.leave(self)
             self.hub.serve(now)
 
+    def lists(self, kind: str, *, where_listed: str) -> bool:
+        """Whether every level that limits `where_listed` limits `kind` too."""
+        limits = self.limits
+        return all(
+            kind in level or where_listed not in level
+            for level in (limits.worker, limits.cluster, limits.node)
+        )
+
     # -- under the hub's lock
+
+    def places_left(self, kind: str) -> int | None:
+        """How many places the counters leave; None is no limit. Under the hub's lock."""
+        self.hub.roll(self.hub.now)
+        return self._decide(kind, self.hub.now, polled=False).n
 
     def try_grant(self, ask: Ask, now: int) -> bool:
         """Grant `ask` if its turn has come; else say when to look again. Under the hub's lock."""
@@ -239,7 +271,7 @@ class Limiter:
         if found.n == 0:
             ask.look_at = min(found.retry_at or now + self._check, now + self._check)
             return False
-        self._hold_places(ask.kind, 1, now)
+        self._hold_places(ask.kind, 1, now, ask.group)
         ask.granted = True
         return True
 
@@ -259,7 +291,7 @@ class Limiter:
             self._stop_hold(kind, now)
         return found
 
-    def _decide(self, kind: str, now: int) -> Room:
+    def _decide(self, kind: str, now: int, *, polled: bool = True) -> Room:
         found = room(
             kind,
             self.limits,
@@ -276,7 +308,7 @@ class Limiter:
             why += full
             retry = max(retry, now + self._check)
         free = found.n
-        if self._rate is not None and kind not in UNPOLLED:
+        if self._rate is not None and polled and kind not in UNPOLLED:
             bucket = self._bucket(kind)
             ready = bucket.ready(now)
             if ready == 0:
@@ -297,19 +329,26 @@ class Limiter:
             self._buckets[kind] = Bucket.of(self._rate.interval, self.pool)
         return self._buckets[kind]
 
-    def _hold_places(self, kind: str, n: int, now: int) -> None:
+    def _hold_places(self, kind: str, n: int, now: int, group: str = "", *, polled: bool = True) -> None:
         if n:
             self._add(kind, reserved=n)
-            if self._rate is not None and kind not in UNPOLLED:
+            self.places[group] = self.places.get(group, 0) + n
+            if self._rate is not None and polled and kind not in UNPOLLED:
                 self._buckets[kind] = self._bucket(kind).take(now, n)
 
-    def _change(self, kind: str, *, frees: bool = False, **change: int) -> None:
+    def _unhold(self, group: str, places: int, now: int) -> None:
+        """Places went from a group: those who wait may have room, or an allowance, now."""
+        if places:
+            self.places[group] = self.places.get(group, 0) - places
+        if self.hub.asks:
+            self.hub.serve(now)
+
+    def _change(self, kind: str, *, group: str = "", **change: int) -> None:
         with self.hub.turn() as now:
             if self.closed:
                 return
             self._add(kind, **change)
-            if frees and self.hub.asks:
-                self.hub.serve(now)
+            self._unhold(group, -change.get("reserved", 0), now)
 
     def _add(self, kind: str, **change: int) -> None:
         for level in self.levels:
