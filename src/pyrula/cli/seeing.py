@@ -1,0 +1,180 @@
+"""`runs`, `why`, `gates`, `buffers`: what an operator looks at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from pyrula.cli.because import Known, explain, holders_of
+from pyrula.cli.connect import AsJson, StoreUrl, ask
+from pyrula.cli.output import ago, bar, clock_time, key_text, line, now, show, span, state, table
+from pyrula.model.run import Run
+from pyrula.store.protocol import Gate
+from pyrula.workflows.client import RunPage, WorkflowClient
+
+
+def runs(
+    *,
+    workflow: Annotated[str | None, typer.Option(help="Of this workflow only.")] = None,
+    in_state: Annotated[
+        str | None,
+        typer.Option("--state", help="queued, executing, parked, completed, failed, cancelled or expired."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Of this key only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="So many at most.")] = 30,
+    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier page.")] = None,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    page: RunPage = ask(store, lambda client: client.runs(workflow, in_state, key, limit, cursor))
+    at = now()
+
+    def render(out: Console) -> None:
+        if not page:
+            out.print("no runs" + (" like that" if workflow or in_state or key is not None else ""))
+            return
+        columns = [
+            "run",
+            "workflow",
+            "state",
+            "keys",
+            "attempt",
+            "submitted",
+            "took",
+            "params, or what it ended with",
+        ]
+        out.print(table(columns, [_run_row(run, at) for run in page], right=["attempt"]))
+        if page.cursor is not None:
+            out.print(f"older ones: --cursor {page.cursor}", style="dim")
+
+    show({"runs": list(page), "cursor": page.cursor}, as_json, render)
+
+
+def _run_row(run: Run, at: Any) -> tuple[Any, ...]:
+    took = "-"
+    if run.started_at is not None:
+        took = span(max(0.0, ((run.finished_at or at) - run.started_at).total_seconds()))
+    keys = ", ".join(dict.fromkeys(key_text(key) for key in run.keys.values()))
+    ended = f"{run.error['type']}: {run.error['message']}" if run.error and "type" in run.error else None
+    what = Text(line(ended), "red") if ended else line(run.params)
+    return (
+        run.run_id,
+        run.workflow,
+        state(run.state),
+        keys,
+        str(run.attempt),
+        ago(run.submitted_at, at),
+        took,
+        what,
+    )
+
+
+def why(
+    run_id: Annotated[str, typer.Argument(help="The run's id.")],
+    *,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell why a run is not executing: each gate's numbers and holders, its place in line, and when."""
+
+    async def call(client: WorkflowClient) -> tuple[Run, dict[str, Any], dict[str, Run]]:
+        run, answer = await client.get(run_id), await client.why(run_id)
+        holders = [await client.store.get(holder) for holder in holders_of(answer)]
+        return run, answer, {holder.run_id: holder for holder in holders if holder is not None}
+
+    run, answer, holders = ask(store, call)
+    show(answer, as_json, lambda out: explain(out, run, answer, Known(holders, now())))
+
+
+def gates(
+    name: Annotated[str | None, typer.Argument(help="One gate's name; all if left out.")] = None,
+    *,
+    key: Annotated[str | None, typer.Option(help="Of this key only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many at most.")] = 1000,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show each gate: slots or tokens, who holds them, how many runs wait, pauses and overrides."""
+    found = ask(store, lambda client: client.gates(name, key, limit))
+
+    def render(out: Console) -> None:
+        if not found:
+            out.print("no gates" + (" like that" if name or key is not None else " in use"))
+            return
+        columns = ["gate", "key", "", "in use", "queued", "next start", "note"]
+        out.print(table(columns, [gate_row(gate) for gate in found], right=["queued"]))
+
+    show(found, as_json, render)
+
+
+def gate_row(gate: Gate) -> tuple[Any, ...]:
+    """A gate as a row: its bar is red when it lets nobody in."""
+    if gate.kind == "limit":
+        most = gate.max
+        room = Text("") if most is None else bar(gate.in_use, most)
+        use = f"{gate.in_use} of {most} slots" if most is not None else f"{gate.in_use} slots"
+    else:
+        burst, left = gate.burst or 0, gate.tokens or 0
+        room = bar(burst - left, burst)
+        use = f"{left} of {burst} tokens, {gate.per_second or 0:g}/s"
+    following = "-" if gate.next_start_at is None else ago(gate.next_start_at, now())
+    queued = Text(str(gate.queued), "yellow" if gate.queued else "dim")
+    return gate.name, key_text(gate.key), room, use, queued, following, _notes(gate)
+
+
+def _notes(gate: Gate) -> Text:
+    notes: list[tuple[str, str]] = []
+    if gate.paused_until is not None:
+        notes.append((f"PAUSED until {clock_time(gate.paused_until)}", "bold red"))
+    elif gate.override and "pause" in gate.override:
+        notes.append(("PAUSED until resumed", "bold red"))
+    if gate.override:
+        notes += [_override(kind, held) for kind, held in gate.override.items() if kind != "pause"]
+    if gate.holders:
+        notes.append((f"held by {_some(gate.holders)}", "dim"))
+    return Text("; ").join(Text(*note) for note in notes)
+
+
+def _override(kind: str, held: dict[str, Any]) -> tuple[str, str]:
+    number = held["number"]
+    what = f"max {number}" if kind == "limit" else f"{number[0] / number[1]:g}/s, burst {number[2]}"
+    return f"override {what} for {'all keys' if held['every_key'] else 'this key'}", "magenta"
+
+
+def _some(names: Sequence[str], most: int = 2) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def buffers(
+    workflow: Annotated[str | None, typer.Argument(help="Of this workflow; of all if left out.")] = None,
+    *,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the buffers of events that have not fired yet."""
+    found = ask(store, lambda client: client.buffers(workflow))
+    at = now()
+
+    def render(out: Console) -> None:
+        if not found:
+            out.print("no events are buffered")
+            return
+        rows = [
+            (
+                each["workflow"],
+                key_text(each["key"]),
+                str(each["count"]),
+                ago(each["opened_at"], at),
+                ago(each["due_at"], at),
+            )
+            for each in found
+        ]
+        out.print(table(["workflow", "key", "events", "first event", "fires"], rows, right=["events"]))
+
+    show(found, as_json, render)

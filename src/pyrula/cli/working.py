@@ -1,0 +1,89 @@
+"""`worker`: a process that works on a store until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from typing import Annotated, Any
+
+import typer
+
+from pyrula.cli.connect import AsJson, StoreUrl, imported, opened, run
+from pyrula.cli.output import console, show
+from pyrula.workflows.worker import Worker
+from pyrula.workflows.workflow import Registry
+
+_STUCK = 70
+"""Exit code of a worker that gave up a thread it could not stop (EX_SOFTWARE): its supervisor starts it
+anew.
+"""
+
+
+def worker(
+    app: Annotated[
+        str, typer.Argument(metavar="MODULE[:REGISTRY]", help="Where the workflows are declared.")
+    ],
+    *,
+    worker_id: Annotated[str | None, typer.Option(help="Its name; default: host and process.")] = None,
+    max_concurrent_runs: Annotated[int, typer.Option(min=1, help="Bodies at once.")] = 100,
+    lease_seconds: Annotated[
+        float, typer.Option(help="How long a run stays its own once its heartbeat stops.")
+    ] = 30,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
+    ] = 25,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run workflows until SIGTERM or SIGINT: then stop claiming, give bodies the grace, hand back the rest.
+
+    A second signal hands back at once.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    registry = imported(app)
+    options: dict[str, Any] = {
+        "worker_id": worker_id,
+        "max_concurrent_runs": max_concurrent_runs,
+        "lease_seconds": lease_seconds,
+        "on_stuck": _end_process,
+    }
+    run(_work(store, registry, grace, as_json, options))
+
+
+async def _work(
+    store: str | None, registry: Registry, grace: float, as_json: bool, options: dict[str, Any]
+) -> None:
+    async with opened(store, create=True) as it:
+        made = Worker(it, registry, **options)
+        stops: list[asyncio.Task[None]] = []
+
+        def stop(name: str) -> None:
+            seconds = 0 if stops else grace
+            console(stderr=True).print(f"{name}: stopping, bodies have {seconds:g} s", markup=False)
+            stops.append(asyncio.ensure_future(made.stop(seconds)))
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop, number.name)
+        told = {
+            "worker_id": made.worker_id,
+            "pid": os.getpid(),
+            "workflows": sorted(each.name for each in registry),
+        }
+        show(
+            told,
+            as_json,
+            lambda out: out.print(
+                f"worker {made.worker_id} serves {', '.join(told['workflows'])}", markup=False
+            ),
+        )
+        await made.run()
+        await asyncio.gather(*stops)
+
+
+def _end_process(reason: str) -> None:
+    """A body's thread goes on and its lease can't be kept: only the end of the process stops it."""
+    console(stderr=True).print(f"ending the process: {reason}", markup=False, style="red")
+    os._exit(_STUCK)

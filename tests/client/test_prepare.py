@@ -1,0 +1,93 @@
+"""What a call refuses before anything is stored."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pyrula.errors import ConfigurationError, InvalidPayload, NotJson
+from pyrula.workflows.client import prepare, steering
+
+HALF_SECOND = 500_000
+
+
+def test_durations_are_seconds_or_timedeltas():
+    assert prepare.options(delay=0.5).delay == HALF_SECOND
+    assert prepare.options(delay=timedelta(milliseconds=500)).delay == HALF_SECOND
+    assert prepare.options(delay=0) == prepare.options()
+    assert prepare.options(expires_in=timedelta(minutes=1)).expires_in == 60_000_000
+
+
+@pytest.mark.parametrize("delay", [-1, float("nan"), float("inf"), "5", True])
+def test_a_bad_delay_is_named_with_its_value(delay):
+    with pytest.raises(InvalidPayload, match="delay is "):
+        prepare.options(delay=delay)
+
+
+def test_an_expiry_of_nothing_is_refused():
+    with pytest.raises(InvalidPayload, match="expires_in is 0"):
+        prepare.options(expires_in=0)
+
+
+def test_a_delay_beside_run_at_is_refused():
+    with pytest.raises(InvalidPayload, match="one of them"):
+        prepare.options(delay=1, run_at=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_run_at_is_an_instant_whatever_its_zone():
+    here = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    there = here.astimezone(tz=None)
+    assert (
+        prepare.options(run_at=here).run_at == prepare.options(run_at=there).run_at == 1_767_268_800_000_000
+    )
+
+
+def test_a_naive_datetime_is_refused_and_told_why():
+    with pytest.raises(InvalidPayload, match="no time zone") as caught:
+        prepare.options(run_at=datetime(2026, 1, 1))
+    assert "replace(tzinfo=UTC)" in str(caught.value)
+
+
+@pytest.mark.parametrize("run_id", ["", "a\nb", "x" * 501, 7, "\x00"])
+def test_a_run_id_is_text_that_people_can_read(run_id):
+    with pytest.raises(InvalidPayload, match="run_id is "):
+        prepare.named("submit: run_id", run_id)
+
+
+def test_params_must_be_a_json_object():
+    assert prepare.json_object(None, "params") == {}
+    with pytest.raises(NotJson, match="params: list"):
+        prepare.json_object([1], "params")
+
+
+def test_a_key_of_a_number_is_the_key_of_its_text():
+    assert prepare.stored_key(1) == prepare.stored_key("1") == "1"
+    assert prepare.stored_key(None) is None
+    assert prepare.stored_key("") == ""
+
+
+def test_a_pause_until_a_moment_that_has_passed_is_refused():
+    wall = 1_000_000_000_000_000
+    assert prepare.moment("pause: until", 5, wall) == 5_000_000
+    assert prepare.moment("pause: until", datetime.fromtimestamp(1_000_000_007, UTC), wall) == 7_000_000
+    with pytest.raises(InvalidPayload, match="has passed"):
+        prepare.moment("pause: until", datetime(1999, 1, 1, tzinfo=UTC), wall)
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "2"])
+def test_an_override_is_checked_as_a_declaration_is(number):
+    with pytest.raises(ConfigurationError, match=r"sync\.limit"):
+        steering.limit_number("sync.limit", number)
+
+
+def test_an_override_of_a_rate_keeps_fractions_exact():
+    assert steering.rate_number("sync.rate", 7.3, 13) == (73, 10, 13)
+    assert steering.rate_number("sync.rate", 5, None) == (5, 1, 5)
+    with pytest.raises(ConfigurationError, match=r"sync\.rate.*per_second"):
+        steering.rate_number("sync.rate", 0, None)
+
+
+def test_a_listing_of_a_state_that_does_not_exist_names_those_that_do():
+    with pytest.raises(ValueError, match="executing"):
+        steering.check_listing("running", 10)
+    with pytest.raises(ValueError, match="limit is 0"):
+        steering.check_listing(None, 0)
