@@ -106,7 +106,9 @@ class History:
         return [(lane, resumed, seq) for (lane, resumed), queue in queues.items() for seq in queue]
 
     def cancel(self):
-        for lane, resumed, seq in self.rng.sample(self.queued(), min(len(self.queued()), self.rng.choice([1, 4]))):
+        for lane, resumed, seq in self.rng.sample(
+            self.queued(), min(len(self.queued()), self.rng.choice([1, 4]))
+        ):
             del self.oracle.queues[lane, resumed][seq]
             del self.rows.queues[lane, resumed][seq]
             if lane in self.rows.lanes:
@@ -158,7 +160,12 @@ class History:
         tell, self.tell = self.tell, []
         for again in range(1000):
             starts, changes, _ = take_turn(
-                self.rows, self.now, wanted, lambda floor: [t(floor) for t in tell], workflows, budget
+                self.rows,
+                self.now,
+                wanted,
+                lambda floor, tell=tell: [t(floor) for t in tell],
+                workflows,
+                budget,
             )
             assert len(starts) <= wanted
             for start in starts:

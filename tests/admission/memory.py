@@ -90,7 +90,9 @@ class MemoryLoader:
         return [k for k in self.rows.lanes.values() if k.state == "waiting" and k.gate == gate]
 
     def lines(self, gates):
-        found = {g: sorted({(k.workflow, k.wait_stamp) for k in self._waiting_at(g)}, key=repr) for g in gates}
+        found = {
+            g: sorted({(k.workflow, k.wait_stamp) for k in self._waiting_at(g)}, key=repr) for g in gates
+        }
         self._count("lines", sum(map(len, found.values())))
         return found
 
@@ -99,12 +101,18 @@ class MemoryLoader:
         for gate, workflow, stamp, after, n in asks:
             line = [k for k in self._waiting_at(gate) if (k.workflow, k.wait_stamp) == (workflow, stamp)]
             line = sorted((k for k in line if after is None or k.wait_key > after), key=lambda k: k.wait_key)
-            answers.append([(_lane(k), replace(self.rows.units.get(k.unit) or Unit(k.unit))) for k in line[:n]])
+            answers.append(
+                [(_lane(k), replace(self.rows.units.get(k.unit) or Unit(k.unit))) for k in line[:n]]
+            )
         self._count("waiting", sum(map(len, answers)))
         return answers
 
     def dirty_gates(self, n):
-        due = [g for g in self.rows.gates.values() if g.dirty or (g.wake_at is not None and g.wake_at <= self.now)]
+        due = [
+            g
+            for g in self.rows.gates.values()
+            if g.dirty or (g.wake_at is not None and g.wake_at <= self.now)
+        ]
         due = sorted(due, key=lambda g: g.id)[:n]
         self._count("dirty", len(due))
         return [deepcopy(g) for g in due]

@@ -102,7 +102,9 @@ def check_spans(bucket: Bucket) -> None:
         for n, (end, other) in enumerate(taken[first:], 1):
             if other != rate:
                 break
-            assert n <= rate[2] + Fraction(rate[0] * (end - begin), rate[1] * MICRO), "a span got one too many"
+            assert n <= rate[2] + Fraction(rate[0] * (end - begin), rate[1] * MICRO), (
+                "a span got one too many"
+            )
 
 
 def audit(rows, now) -> None:
@@ -124,14 +126,18 @@ def audit(rows, now) -> None:
         if admits(gate, lane.wait_stamp, now):
             herald = gate.heralds.get(lane.workflow)
             woken = gate.wake_at is not None and gate.wake_at <= now
-            assert woken or (herald is not None and herald <= lane.wait_key), "room, and nobody is rung for it"
+            assert woken or (herald is not None and herald <= lane.wait_key), (
+                "room, and nobody is rung for it"
+            )
         else:
             opens = opens_at(gate, lane.wait_stamp, now)
             assert opens is None or (gate.wake_at is not None and gate.wake_at <= opens), "no alarm is set"
     for gate in rows.gates.values():
         assert gate.waiting == waiting[gate.id], "waiters are miscounted"
-        assert gate.waiting or not gate.heralds or all(
-            rows.lanes[key[3]].state == "ready" for key in gate.heralds.values()
+        assert (
+            gate.waiting
+            or not gate.heralds
+            or all(rows.lanes[key[3]].state == "ready" for key in gate.heralds.values())
         ), "a herald is not ready"
     for unit in rows.units.values():
         assert unit.ready == ready[unit.id], "ready lanes are miscounted"
