@@ -138,6 +138,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     burst: int | None = None
     holders: tuple[str, ...] = ()
     override: dict[str, Any] | None = None
+    starts: int = 0
 
 
 class Store(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -102,7 +103,8 @@ def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
         "admit.unit",
         [(unit.id, *units.get(unit.id, ("", 0)), unit.vtime, unit.ready) for unit in changes.units],
     )
-    tx.many("admit.gate", [rows.gate_row(gate) for gate in changes.gates])
+    passed = Counter(gate for start in changes.starts for gate in loader.seen[start.lane_id].gates)
+    tx.many("admit.gate", [rows.gate_row(gate, passed[gate.id]) for gate in changes.gates])
     tx.many("admit.leave", [(start.lane_id, int(start.resumed), start.seq) for start in changes.starts])
 
 

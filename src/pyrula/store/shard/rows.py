@@ -81,8 +81,8 @@ def unit_of(row: Sequence[Any]) -> Unit:
     return Unit(*row)
 
 
-def gate_row(gate: Gate) -> Row:
-    """What a turn may have changed of a gate, to be written."""
+def gate_row(gate: Gate, starts: int) -> Row:
+    """What a turn may have changed of a gate, to be written, and how many starts it let through."""
     return (
         gate.id,
         gate.in_use,
@@ -93,6 +93,7 @@ def gate_row(gate: Gate) -> Row:
         int(gate.dirty),
         gate.wake_at,
         _heralds_text(gate.heralds),
+        starts,
     )
 
 

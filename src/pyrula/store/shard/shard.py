@@ -26,6 +26,7 @@ from pyrula.store.protocol import (
 from pyrula.store.shard import (
     cancel,
     check,
+    pages,
     reads,
     record,
     register,
@@ -131,6 +132,51 @@ class ShardStore(ABC):
 
     async def check(self) -> list[str]:
         return await self.read(check.check)
+
+    # -- pages: what operators look at
+
+    async def view(self, verb: Callable[[Tx], T]) -> T:
+        """Like `read`, for looks that may take long: nobody else waits for them."""
+        return await self.read(verb)
+
+    async def gate_page(
+        self, name: str | None, search: str | None, sort: str, limit: int, offset: int
+    ) -> list[Gate]:
+        return await self.view(lambda tx: pages.gate_page(tx, name, search, sort, limit, offset))
+
+    async def gate(self, name: str, key: str) -> Gate | None:
+        return await self.view(lambda tx: pages.gate(tx, name, key))
+
+    async def line(
+        self, gate: str, key: str, limit: int
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        return await self.view(lambda tx: pages.line(tx, gate, key, limit))
+
+    async def overview(self) -> dict[str, Any]:
+        return await self.view(pages.overview)
+
+    async def ended(self, minute: int) -> tuple[int, int]:
+        return await self.view(lambda tx: pages.finished(tx, minute))
+
+    async def buffer_page(
+        self, workflow: str | None, search: str | None, limit: int, offset: int
+    ) -> list[dict[str, Any]]:
+        return await self.view(lambda tx: pages.buffer_page(tx, workflow, search, limit, offset))
+
+    async def steps(self, run_id: str, limit: int) -> list[dict[str, Any]]:
+        return await self.view(lambda tx: pages.steps(tx, run_id, limit))
+
+    async def children(self, run_id: str, limit: int) -> list[dict[str, Any]]:
+        return await self.view(lambda tx: pages.children(tx, run_id, limit))
+
+    async def parent(self, run_id: str) -> str | None:
+        return await self.view(lambda tx: pages.parent(tx, run_id))
+
+    async def overrides(self) -> list[dict[str, Any]]:
+        return await self.view(pages.overrides)
+
+    async def workflows(self) -> list[dict[str, Any]]:
+        return await self.view(pages.workflows)
 
     # -- steering
 

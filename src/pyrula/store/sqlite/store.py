@@ -17,6 +17,7 @@ from pyrula.store.shard.shard import ShardStore
 from pyrula.store.shard.tx import Tx
 from pyrula.store.sqlite.connection import Connection
 from pyrula.store.sqlite.pump import Pump
+from pyrula.store.sqlite.viewer import Viewer
 
 T = TypeVar("T")
 _WATCH_SECONDS = 0.020
@@ -43,6 +44,7 @@ class SqliteStore(ShardStore):
         self._opening: asyncio.Lock | None = None
         self._closed = False
         self._pump: Pump | None = None
+        self._viewer: Viewer | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._seen_version = 0
         self._beat: Connection | None = None
@@ -87,6 +89,9 @@ class SqliteStore(ShardStore):
             if self._beat is not None:
                 self._beat.close()
                 self._beat = None
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
         if self._pump is not None:
             self._pump.close()
         if self._connection is not None:
@@ -113,6 +118,19 @@ class SqliteStore(ShardStore):
             await self.connect()
         assert self._connection is not None
         return self._connection.read(verb)
+
+    async def view(self, verb: Callable[[Tx], T]) -> T:
+        """Off the loop, in a thread with a connection of its own: a look at 100,000 gates holds up no run.
+
+        A database in memory has no snapshots for readers beside a writer, so there it is a plain read.
+        """
+        if self._connection is None or self._closed:
+            await self.connect()
+        if self._memory:
+            return await self.read(verb)
+        if self._viewer is None:
+            self._viewer = Viewer(self._path, self.clock)
+        return await self._viewer.view(verb)
 
     def heartbeat(self, incarnation: str) -> bool:
         with self._beat_lock:

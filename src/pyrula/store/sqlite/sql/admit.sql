@@ -38,7 +38,8 @@ INSERT INTO units (id, workflow, priority, vtime, ready) VALUES (?1, ?2, ?3, ?4,
 ON CONFLICT (id) DO UPDATE SET vtime = excluded.vtime, ready = excluded.ready
 
 -- name: gate
-UPDATE gates SET in_use = ?2, debt = ?3, at = ?4, q = ?5, waiting = ?6, dirty = ?7, wake_at = ?8, heralds = ?9
+UPDATE gates SET in_use = ?2, debt = ?3, at = ?4, q = ?5, waiting = ?6, dirty = ?7, wake_at = ?8, heralds = ?9,
+    starts = starts + ?10
 WHERE id = ?1
 
 -- name: leave

@@ -54,6 +54,7 @@ CREATE INDEX runs_parent ON runs (parent, seq) WHERE parent IS NOT NULL;
 CREATE INDEX runs_parked ON runs (parked, seq) WHERE parked IS NOT NULL;
 CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state IN ('failed', 'cancelled', 'expired');
 
 CREATE TABLE inbox (           -- bells for the next turn; a lane rings once however many runs joined it
     lane       BLOB PRIMARY KEY
@@ -107,11 +108,13 @@ CREATE TABLE gates (
     waiting    INTEGER NOT NULL DEFAULT 0,     -- lanes
     dirty      INTEGER NOT NULL DEFAULT 0,
     wake_at    INTEGER,
-    heralds    TEXT    NOT NULL DEFAULT '{}'   -- JSON: workflow → the ready lane that this gate rang for it
+    heralds    TEXT    NOT NULL DEFAULT '{}',  -- JSON: workflow → the ready lane that this gate rang for it
+    starts     INTEGER NOT NULL DEFAULT 0      -- through this gate, ever: pages show how fast it grows
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX gates_name ON gates (name, key);
 CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
 CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX gates_slot ON gates (id) WHERE kind = 2;
 
 CREATE TABLE slots (           -- who is inside a limit gate
     gate       BLOB    NOT NULL,
