@@ -1,0 +1,29 @@
+"""One store fixture for all cases; a scene in virtual time; a run of another key beside each of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.cases.scene import Bystander, Scene
+from tests.stores import postgres_server, shared_url, store_kind, store_url
+
+__all__ = ["postgres_server", "shared_url", "store_kind", "store_url"]
+
+
+@pytest_asyncio.fixture
+async def scene(store_url: str) -> AsyncIterator[Scene]:
+    """A store of each kind, without a worker. At the end its counters must agree with slots and leases."""
+    made = Scene(store_url)
+    async with made.env:
+        yield made
+        assert await made.env.store.check() == []
+
+
+@pytest_asyncio.fixture
+async def bystander(scene: Scene) -> AsyncIterator[Bystander]:
+    """Runs of another key, checked at the end."""
+    made = Bystander(scene)
+    yield made
+    made.check()

@@ -1,0 +1,72 @@
+"""Stores to run a test on: one fixture, one parameter per kind, so that each promise is tested on all.
+
+`PYRULA_TEST_STORES=sqlite,postgres` picks the kinds (default: sqlite). A test asks for `store_url` (every
+kind), or for `shared_url` (kinds that several processes, or several stores of one process, can open). A
+folder's conftest.py imports the fixtures that its tests use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.postgres.server import Server
+
+__all__ = ["postgres_server", "shared_url", "store_kind", "store_url"]
+
+VARIABLE = "PYRULA_TEST_STORES"
+KINDS = {"sqlite": ("sqlite-memory", "sqlite-file"), "postgres": ("postgres",)}
+SHARED = frozenset({"sqlite-file", "postgres"})
+_schemas = count(1)
+
+
+def kinds() -> list[str]:
+    """The kinds that this run of the tests is about. Raises ValueError for one that does not exist."""
+    chosen = [word.strip() for word in os.environ.get(VARIABLE, "sqlite").split(",") if word.strip()]
+    unknown = sorted(set(chosen) - KINDS.keys())
+    if unknown:
+        raise ValueError(f"{VARIABLE} names {', '.join(unknown)}; it may name {', '.join(KINDS)}")
+    return [kind for word in chosen for kind in KINDS[word]]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One server for all tests of the session; each test gets a schema of its own."""
+    server = Server()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=kinds())
+def store_kind(request: pytest.FixtureRequest) -> str:
+    """The kind of store, by name."""
+    return str(request.param)
+
+
+@pytest.fixture
+def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A store of that kind that nobody has used."""
+    return _MADE[store_kind](tmp_path, request)
+
+
+@pytest.fixture(params=[kind for kind in kinds() if kind in SHARED])
+def shared_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A store that nobody has used, of a kind that several processes can open."""
+    return _MADE[str(request.param)](tmp_path, request)
+
+
+def _postgres(_: Path, request: pytest.FixtureRequest) -> str:
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.url(f"test_{os.getpid()}_{next(_schemas)}")
+
+
+_MADE: dict[str, Callable[[Path, pytest.FixtureRequest], str]] = {
+    "sqlite-memory": lambda folder, request: "sqlite://",
+    "sqlite-file": lambda folder, request: f"sqlite:///{folder / 'runs.db'}",
+    "postgres": _postgres,
+}
