@@ -8,11 +8,14 @@ from pyrula.store.shard.finish import finish_all, give_back
 from pyrula.store.shard.tx import Tx
 
 CANCEL = 2
-"""Bit of leases.signal: the run is to be cancelled. Its slot goes back when its body has stopped, not before."""
+"""Bit of leases.signal: the run is to be cancelled. Its slot goes back when its body has stopped, not before.
+"""
 
 
 def cancel(tx: Tx, run_ids: Sequence[str]) -> list[str]:
-    """Ask for the cancellation of runs and of their children; answers each one's state before ("" if unknown)."""
+    """Ask for the cancellation of runs and of their children; answers each one's state before ("" if
+    unknown).
+    """
     rows = tx.match("cancel.runs", [(run_id,) for run_id in dict.fromkeys(run_ids)])
     before = {row[0]: str(row[-1]) for row in rows}
     _cancel_family(tx, [(run_id, seq, lane, state) for run_id, seq, lane, state in rows])

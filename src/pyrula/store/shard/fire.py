@@ -15,7 +15,9 @@ from pyrula.store.shard.tx import Tx
 
 
 class Batch(NamedTuple):
-    """What a buffer has gathered. buffer: its id, None if it was never written down; payloads: JSON, as they came."""
+    """What a buffer has gathered. buffer: its id, None if it was never written down; payloads: JSON, as they
+    came.
+    """
 
     workflow: str
     text: str
@@ -36,7 +38,7 @@ def fire(tx: Tx, batches: Sequence[Batch], shard: int) -> list[tuple[str, int]]:
         for batch in batches
     ]
     run_ids = [submitted.run_id for submitted in submit(tx, submissions)]
-    seqs = dict(tx.match("fire.seq", [(run_id,) for run_id in run_ids]))
+    seqs: dict[str, int] = dict(tx.match("fire.seq", [(run_id,) for run_id in run_ids]))
     gone = [
         (batch.buffer, seqs[run_id])
         for batch, run_id in zip(batches, run_ids, strict=True)
@@ -49,7 +51,9 @@ def fire(tx: Tx, batches: Sequence[Batch], shard: int) -> list[tuple[str, int]]:
 
 
 def params_of(batch: Batch) -> bytes:
-    """The params of a batch's run: its key as resolved, all events in the order of their arrival, and their count."""
+    """The params of a batch's run: its key as resolved, all events in the order of their arrival, and their
+    count.
+    """
     text = msgspec.json.encode(batch.text)
     return b'{"key":%b,"events":[%b],"count":%d}' % (text, b",".join(batch.payloads), len(batch.payloads))
 

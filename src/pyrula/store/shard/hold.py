@@ -1,8 +1,9 @@
-"""Hold: slots that a run keeps from its first start to its end (`hold="run"`), and the children that share them.
+"""Hold: slots that a run keeps from its first start to its end (`hold="run"`), and the children that share
+them.
 
 A run A that holds a slot of gate G counts once in G, whether it executes or is parked. Who of its family may
-execute is decided by a *slot gate* S of its own, with room for one: from its first start on A queues for S in G's
-place, and so does every descendant that needs G. So no body of the family runs beside another, G is never
+execute is decided by a *slot gate* S of its own, with room for one: from its first start on A queues for S in
+G's place, and so does every descendant that needs G. So no body of the family runs beside another, G is never
 exceeded, a child never waits for the slot that its waiting ancestor holds, and admission knows nothing of it:
 S is a limit of 1.
 """
@@ -72,27 +73,25 @@ def plan_of_run(tx: Tx, seq: int) -> Plan:
 
 
 def lane_after_first_start(tx: Tx, seqs: Sequence[int]) -> None:
-    """Have runs that were just claimed keep the slots that they are to keep; those that they keep already, and those
-    that they share with an ancestor, are left alone."""
+    """Have runs that were just claimed keep the slots that they are to keep; those that they keep already,
+    and those that they share with an ancestor, are left alone.
+    """
     for run in _runs(tx, seqs):
-        wanted = [
-            (gate, run.seq)
-            for stamp, gate in zip(run.stamp.gates, run.gates, strict=True)
-            if stamp.hold == "run"
-        ]
+        gates = zip(run.stamp.gates, run.gates, strict=True)
+        wanted = [(gate, run.seq) for stamp, gate in gates if stamp.hold == "run"]
         held = [gate for (gate,) in tx.match("hold.keep", wanted)]
-        if not held:
-            continue
-        slots = [(slot_gate(gate, run.run_id), slot_key(gate, run.run_id)) for gate in held]
-        tx.many("hold.open", slots)
-        tx.many("hold.take", [(slot, run.seq) for slot, _ in slots])
-        tx.run("hold.gated", run.seq, len(slots))
-        tx.run("hold.lane", run.seq, lane_of_run(tx, run.seq))
+        if held:
+            slots = [(slot_gate(gate, run.run_id), slot_key(gate, run.run_id)) for gate in held]
+            tx.many("hold.open", slots)
+            tx.many("hold.take", [(slot, run.seq) for slot, _ in slots])
+            tx.run("hold.gated", run.seq, len(slots))
+            tx.run("hold.lane", run.seq, lane_of_run(tx, run.seq))
 
 
 def on_finish(tx: Tx, seq: int) -> None:
-    """Give back all slots of a run that has ended. A descendant that executes on one it held goes on with that slot
-    as its own; the others queue for real from now on."""
+    """Give back all slots of a run that has ended. A descendant that executes on one it held goes on with
+    that slot as its own; the others queue for real from now on.
+    """
     owner = _runs(tx, [seq])[0]
     for gate, _, held in tx.rows("finish.slots", seq):
         tx.run("finish.leave", gate, seq)

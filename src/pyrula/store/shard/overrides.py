@@ -17,7 +17,9 @@ Number = int | tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The overrides in force at one moment: a key's own goes before the whole gate's, and that before the stamp."""
+    """The overrides in force at one moment: a key's own goes before the whole gate's, and that before the
+    stamp.
+    """
 
     by_key: dict[tuple[str, str, OverrideKind], tuple[Number, int | None]] = field(default_factory=dict)
     by_gate: dict[tuple[str, OverrideKind], tuple[Number, int | None]] = field(default_factory=dict)
@@ -54,13 +56,17 @@ class Overrides:
         return None if found is None else cast("tuple[int, int, int]", found[0])
 
     def paused_until(self, name: str, key: str) -> int:
-        """Store µs until which operators keep the gate shut for this key; 0 if they don't, `FOREVER` without end."""
+        """Store µs until which operators keep the gate shut for this key; 0 if they don't, `FOREVER` without
+        end.
+        """
         found = self._find(name, key, "pause")
         return 0 if found is None else cast("int", found[0])
 
     def of(self, name: str, key: str) -> dict[str, Any] | None:
-        """What holds here, for people: {"limit" | "rate" | "pause": {"number", "expires_at", "every_key"}}."""
-        shown = {}
+        """What holds here, for people: {"limit" | "rate" | "pause": {"number", "expires_at",
+        "every_key"}}.
+        """
+        shown: dict[str, Any] = {}
         for kind in cast("tuple[OverrideKind, ...]", ("limit", "rate", "pause")):
             found = self._find(name, key, kind)
             if found is not None and (kind != "pause" or found[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,31 +14,16 @@ from pyrula.model.run import FINAL, Run
 from pyrula.model.step import Entry
 from pyrula.policies.stamp import Stamp, Stamped
 from pyrula.store.shard.counters import gates
+from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.record import read_log
 from pyrula.store.shard.tx import Tx
 
-__all__ = ["buffers", "gates", "get", "instant", "log", "results", "runs", "schedules", "workers"]
+__all__ = ["buffers", "gates", "get", "log", "results", "runs", "schedules", "workers"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SCAN: Final = 2000
 _SCANS: Final = 10
 _MOST: Final = 1000
 _decode = msgspec.json.Decoder().decode
-
-
-def instant(tx: Tx, time: int | None) -> datetime | None:
-    """A moment of the store's time (µs) on the wall clock as it stands; None for none, and for one without end."""
-    if time is None or time >= FOREVER:
-        return None
-    return wall_instant(time + tx.wall - tx.now)
-
-
-def wall_instant(wall: int) -> datetime | None:
-    """A moment of the wall clock (µs since 1970); None if no calendar has it."""
-    try:
-        return _EPOCH + timedelta(microseconds=wall)
-    except OverflowError:
-        return None
 
 
 def get(tx: Tx, run_id: str) -> Run | None:
@@ -62,7 +47,8 @@ def runs(
 ) -> tuple[list[Run], str | None]:
     """Runs, newest first, and a cursor for those before them; None when there are no more.
 
-    A page looks at no more than 20,000 runs: one that filters many out may be short, with a cursor to go on with.
+    A page looks at no more than 20,000 runs: one that filters many out may be short, with a cursor to go on
+    with.
     """
     before = int(cursor) if cursor else FOREVER
     found: list[int] = []
@@ -118,7 +104,9 @@ def _run(
     stamp: bytes,
     keys: str,
 ) -> Run:
-    def at(time: int | None) -> datetime | None:  # by the wall of its submission, so that no step lies in between
+    def at(
+        time: int | None,
+    ) -> datetime | None:  # from the wall of its submission on, whatever steps that took
         return None if time is None else wall_instant(wall_submitted + time - submitted)
 
     names = (gate.name for gate in _stamp(stamp).gates)
@@ -131,7 +119,7 @@ def _run(
         error=None if error is None else _decode(error),
         attempt=attempt,
         priority=priority,
-        submitted_at=at(submitted) or _EPOCH,
+        submitted_at=at(submitted),  # type: ignore[arg-type]  # it was on a calendar when it was written down
         started_at=at(started),
         finished_at=at(finished),
         worker_id=worker,
@@ -187,7 +175,9 @@ def workers(tx: Tx) -> list[dict[str, Any]]:
             "expires_at": instant(tx, expires_at),
             "facts": _decode(facts),
         }
-        for worker_id, incarnation, serves, started_at, expires_at, facts, executing in tx.rows("reads.workers")
+        for worker_id, incarnation, serves, started_at, expires_at, facts, executing in tx.rows(
+            "reads.workers"
+        )
     ]
 
 

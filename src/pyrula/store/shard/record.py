@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from pyrula.errors import LeaseLost
 from pyrula.model.lease import Lease
 from pyrula.model.step import Entry
@@ -15,8 +17,8 @@ def record(tx: Tx, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> 
     """Append entries; answers them as they stand now: a wait may be over at once. Raises `LeaseLost`."""
     if tx.row("record.lease", lease.seq, lease.epoch, incarnation) is None:
         raise LeaseLost(
-            f"run {lease.seq} of shard {lease.shard}: this worker's lease (epoch {lease.epoch}) is over, so nothing was "
-            "recorded; another worker goes on with the run, let this body stop"
+            f"run {lease.seq} of shard {lease.shard}: this worker's lease (epoch {lease.epoch}) is over, so "
+            "nothing was recorded; another worker goes on with the run, let this body stop"
         )
     written = append(tx, lease.seq, entries)
     if any(entry.status == "waiting" for entry in written):
@@ -32,7 +34,8 @@ def record(tx: Tx, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> 
 def append(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
     """Append entries, numbering the settled ones; answers what the log holds for each.
 
-    What is in the log stays: an entry written twice (its first answer was lost) answers what was written first.
+    What is in the log stays: an entry written twice (its first answer was lost) answers what was written
+    first.
     """
     if not entries:
         return []
@@ -48,7 +51,7 @@ def append(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
         if entry.status != "waiting":
             order += 1
             place = order
-        there[entry.branch, entry.number] = Entry(*_fields(entry)[:7], place)
+        there[entry.branch, entry.number] = structs.replace(entry, order=place)
         rows.append((seq, *_fields(entry)[:7], place, tx.now))
     tx.many("record.entry", rows)
     return [there[entry.branch, entry.number] for entry in entries]

@@ -11,8 +11,9 @@ from pyrula.store.shard.tx import Tx
 
 
 def register(tx: Tx, registration: Registration, shard: int) -> None:
-    """Take a worker in. Its declarations are the newest from now on, with their schedules, and runs that were set
-    aside by code other than its own are taken up again."""
+    """Take a worker in. Its declarations are the newest from now on, with their schedules, and runs that were
+    set aside by code other than its own are taken up again.
+    """
     incarnation, lease = registration.incarnation, registration.lease
     serves = msgspec.json.encode(sorted(registration.declarations)).decode()
     tx.run(
@@ -44,7 +45,9 @@ def report(tx: Tx, incarnation: str, facts: bytes) -> None:
 
 
 def leave(tx: Tx, incarnation: str) -> bool:
-    """A worker is gone for good: what it held goes back to the head of its lanes. True when some is left to do."""
+    """A worker is gone for good: what it held goes back to the head of its lanes. True when some is left to
+    do.
+    """
     return give_up(tx, incarnation, lapsed=False)
 
 

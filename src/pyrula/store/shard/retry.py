@@ -1,4 +1,6 @@
-"""Retry, by hand: a run that ended without a result gets another attempt, through its gates like any other."""
+"""Retry, by hand: a run that ended without a result gets another attempt, through its gates like any
+other.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ AGAIN = frozenset({"failed", "cancelled", "expired"})
 def retry(tx: Tx, run_ids: Sequence[str]) -> list[str]:
     """Take runs up again; answers each one's state before ("" if unknown).
 
-    Failed, cancelled and expired ones start another attempt under their stamp: they keep their log but for the
-    step that failed, wait in line at the place of their submission, and take a token. One that backs off does so
-    at once, one that was set aside goes on with its replay. Nothing happens to the others.
+    Failed, cancelled and expired ones start another attempt under their stamp: they keep their log but for
+    the step that failed, wait in line at the place of their submission, and take a token. One that backs off
+    does so at once, one that was set aside goes on with its replay. Nothing happens to the others.
     """
     rows = tx.match("retry.runs", [(run_id,) for run_id in dict.fromkeys(run_ids)])
     before = {row[0]: str(row[2]) for row in rows}
@@ -61,8 +63,8 @@ def _ended_badly(tx: Tx, log: Sequence[Entry]) -> frozenset[str]:
 def to_drop(log: Sequence[Entry], ended_badly: frozenset[str] = frozenset()) -> list[tuple[str, int]]:
     """(branch, number) of what failed and was the last its branch did: so it is what the body ended with.
 
-    An error after which the body went on was handled there; dropping it would have the replay go another way than
-    the log. `log` is one run's; a wait for a child in `ended_badly` counts as an error.
+    An error after which the body went on was handled there; dropping it would have the replay go another way
+    than the log. `log` is one run's; a wait for a child in `ended_badly` counts as an error.
     """
     bad = [
         entry

@@ -17,8 +17,10 @@ _decode = msgspec.json.Decoder(Submission).decode
 
 
 def tick(tx: Tx, limit: int, shard: int) -> int:
-    """Submit what is due by the wall clock, at most `limit` ticks; how many. Of ticks that nobody was there for only
-    the latest is made up for. A run's id names its schedule and tick: a tick that is met again is the same run."""
+    """Submit what is due by the wall clock, at most `limit` ticks; how many. Of ticks that nobody was there
+    for only the latest is made up for. A run's id names its schedule and tick: a tick that is met again is
+    the same run.
+    """
     due = tx.rows("schedule.due", tx.wall, limit)
     submissions, nexts = [], []
     for workflow, number, schedule, submission, wall_due in due:
@@ -34,7 +36,9 @@ def tick(tx: Tx, limit: int, shard: int) -> int:
 
 
 def latest(next_after: Callable[[int], int], due: int, wall: int) -> int:
-    """The last tick not after `wall`; `due` is one. Looks back in steps that double, not through all ticks since."""
+    """The last tick not after `wall`; `due` is one. Looks back in steps that double, not through all ticks
+    since.
+    """
     span = SECOND
     while span < wall - due:
         found = next_after(wall - span)

@@ -1,4 +1,6 @@
-"""Settle: give the waits of runs what they wait for, and let those runs go on. An event sent to a run starts here."""
+"""Settle: give the waits of runs what they wait for, and let those runs go on. An event sent to a run starts
+here.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Settled(NamedTuple):
 
 
 def settle(tx: Tx, seqs: Sequence[int]) -> None:
-    """Settle what can be settled of these runs' waits, wake the runs, and set timers for the waits left over."""
+    """Settle what can be settled of these runs' waits, wake the runs, and set timers for the waits left
+    over.
+    """
     settled = match_waits(tx, seqs)
     if settled:
         wake(tx, list(settled))
@@ -75,7 +79,9 @@ def wake(tx: Tx, seqs: Sequence[int]) -> None:
 
 
 def send_event(tx: Tx, run_id: str, name: str, payload: bytes, event_id: str | None = None) -> bool:
-    """Give a run an event; False if there is no such run, or it has ended. An `event_id` given twice counts once."""
+    """Give a run an event; False if there is no such run, or it has ended. An `event_id` given twice counts
+    once.
+    """
     row = tx.row("settle.run", run_id)
     if row is None:
         return False
@@ -192,7 +198,7 @@ def _write(tx: Tx, found: Sequence[Settled]) -> dict[int, list[Entry]]:
     counts: dict[int, int] = defaultdict(int)
     for one in found:
         counts[one.wait.seq] += 1
-    last = dict(tx.match("settle.count", list(counts.items())))
+    last: dict[int, int] = dict(tx.match("settle.count", list(counts.items())))
     entries: dict[int, list[Entry]] = defaultdict(list)
     for wait, status, value, _ in found:
         order = last[wait.seq] - counts[wait.seq] + len(entries[wait.seq]) + 1

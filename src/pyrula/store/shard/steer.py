@@ -16,8 +16,9 @@ __all__ = ["FOREVER", "Overrides", "expire", "override", "pause", "resume"]
 def override(tx: Tx, gate: str, key: str | None, number: Number | None, expires_in: int | None) -> None:
     """Put a number in the place of the stamped one of every run in line, for one key (storable form) or all.
 
-    number: max of a limit, (p, q, burst) of a rate, None to go back to what is stamped. expires_in: µs; it lapses by
-    itself. Raises `GateNotFound`; `ConfigurationError` for a rate's numbers on a limit, or a limit's on a rate.
+    number: max of a limit, (p, q, burst) of a rate, None to go back to what is stamped. expires_in: µs; it
+    lapses by itself. Raises `GateNotFound`; `ConfigurationError` for a rate's numbers on a limit, or a
+    limit's on a rate.
     """
     kinds = _kinds(tx, gate)
     if number is None:
@@ -28,8 +29,8 @@ def override(tx: Tx, gate: str, key: str | None, number: Number | None, expires_
         if kinds and kind not in kinds:
             other, use = ("rate", "override_rate") if kind == "limit" else ("limit", "override_limit")
             raise ConfigurationError(
-                f"gate {gate!r} is a {other}, and was to be overridden with the number of a {kind}, {shown(number)}; "
-                f"use {use}"
+                f"gate {gate!r} is a {other}, and was to be overridden with the number of a {kind}, "
+                f"{shown(number)}; use {use}"
             )
         expires_at = None if expires_in is None else tx.now + expires_in
         tx.run("steer.set", gate, *_target(key), kind, msgspec.json.encode(number).decode(), expires_at)
@@ -37,8 +38,10 @@ def override(tx: Tx, gate: str, key: str | None, number: Number | None, expires_
 
 
 def pause(tx: Tx, gate: str, key: str | None, until: int | None) -> None:
-    """Start nothing through a gate, for one key (storable form) or all, until `until` µs from now (None: until
-    `resume`). Pausing all of it takes back what `resume` let out of an earlier pause. Raises `GateNotFound`."""
+    """Start nothing through a gate, for one key (storable form) or all, until `until` µs from now (None:
+    until `resume`). Pausing all of it takes back what `resume` let out of an earlier pause. Raises
+    `GateNotFound`.
+    """
     _kinds(tx, gate)
     ends = FOREVER if until is None else tx.now + max(0, until)
     if key is None:
@@ -48,9 +51,10 @@ def pause(tx: Tx, gate: str, key: str | None, until: int | None) -> None:
 
 
 def resume(tx: Tx, gate: str, key: str | None) -> None:
-    """End a pause. One key's goes on even while the rest of its gate stays paused, and a `RetryAfter` that closed
-    it is over, too. For all keys: the pause of the whole gate ends, a key that was paused by itself stays so.
-    Raises `GateNotFound`."""
+    """End a pause. One key's goes on even while the rest of its gate stays paused, and a `RetryAfter` that
+    closed it is over, too. For all keys: the pause of the whole gate ends, a key that was paused by itself
+    stays so. Raises `GateNotFound`.
+    """
     _kinds(tx, gate)
     tx.run("steer.remove", gate, *_target(key), "pause")
     if key is None:
@@ -85,7 +89,9 @@ def _changed(tx: Tx, gate: str, key: str | None) -> None:
 
 
 def _kinds(tx: Tx, gate: str) -> set[str]:
-    """limit, rate or both: what a gate name stands for. Raises `GateNotFound` if no run and no worker knows it."""
+    """limit, rate or both: what a gate name stands for. Raises `GateNotFound` if no run and no worker knows
+    it.
+    """
     kinds = {("limit", "rate")[kind] for (kind,) in tx.rows("steer.kinds", gate)}
     if kinds:
         return kinds

@@ -34,19 +34,19 @@ class Buffer:
     due: int = 0
     id: int | None = None
     count: int = 0
-    bytes: int = 0
+    size: int = 0
     fresh: list[bytes] = field(default_factory=list)
     ids: list[tuple[str, int]] = field(default_factory=list)
 
     def full_for(self, size: int) -> bool:
         """One event of `size` bytes more would pass the cap."""
-        return self.bytes + size + 1 > MAX_BATCH
+        return self.size + size + 1 > MAX_BATCH
 
     def add(self, event: TriggerEvent, now: int) -> bool:
         """Take an event in; True if that completes the batch."""
         self.fresh.append(event.payload)
         self.count += 1
-        self.bytes += len(event.payload) + 1
+        self.size += len(event.payload) + 1
         policy = self.stamped.stamp.trigger
         if isinstance(policy, CollectStamp):
             self.due = self.opened_at + policy.window_us
@@ -59,8 +59,10 @@ class Buffer:
 
 
 def trigger(tx: Tx, events: Sequence[TriggerEvent], shard: int) -> list[str | None]:
-    """Buffer events, in order. Answers, per event, the id of the run that it completed the batch of, else None; an
-    `event_id` that was given before, for the same workflow and key, counts once and gets the first answer."""
+    """Buffer events, in order. Answers, per event, the id of the run that it completed the batch of, else
+    None; an `event_id` that was given before, for the same workflow and key, counts once and gets the
+    first answer.
+    """
     known = _known(tx, events)
     buffers = _load(tx, events)
     answers: list[str | None] = []
@@ -139,12 +141,12 @@ def _store(tx: Tx, buffers: Sequence[Buffer]) -> None:
     opened = [buffer for buffer in buffers if buffer.id is None]
     known = [buffer for buffer in buffers if buffer.id is not None]
     rows = [
-        (b.workflow, b.key, b.text, b.opened_at, b.due, b.count, b.bytes, b.stamped.encode()) for b in opened
+        (b.workflow, b.key, b.text, b.opened_at, b.due, b.count, b.size, b.stamped.encode()) for b in opened
     ]
     numbers = {(workflow, key): id for id, workflow, key in tx.match("trigger.open", rows)}
     for buffer in opened:
         buffer.id = numbers[buffer.workflow, buffer.key]
-    tx.many("trigger.grow", [(buffer.id, buffer.due, buffer.count, buffer.bytes) for buffer in known])
+    tx.many("trigger.grow", [(buffer.id, buffer.due, buffer.count, buffer.size) for buffer in known])
     tx.many(
         "trigger.event",
         [

@@ -1,0 +1,158 @@
+"""Counters: the gates as operators see them, each with its numbers, who is inside and how many are in
+line.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pyrula.model.gate import FOREVER
+from pyrula.policies import tokens
+from pyrula.policies.declared import from_json
+from pyrula.policies.stamp import Stamp, gate_id
+from pyrula.store.protocol import Gate
+from pyrula.store.shard.instants import instant
+from pyrula.store.shard.overrides import Number, Overrides
+from pyrula.store.shard.tx import Tx
+
+KINDS: Final = ("limit", "rate", "limit")
+"""By gates.kind; the last is a slot gate."""
+_SCAN: Final = 200_000
+_LANES: Final = 20_000
+_HOLDERS: Final = 100
+
+
+class Counter(NamedTuple):
+    """A gate's row. paused: what a `RetryAfter` closed it until."""
+
+    id: bytes
+    name: str
+    key: str
+    kind: str
+    in_use: int = 0
+    debt: int = 0
+    at: int = 0
+    q: int = 1
+    paused: int = 0
+
+    @classmethod
+    def of_row(cls, row: tuple[Any, ...]) -> Counter:
+        """row: the columns of `counters.gate`."""
+        id, name, key, kind, in_use, debt, at, q, paused = row
+        return cls(id, name, key, KINDS[kind], in_use, int(debt), at, q, paused)
+
+
+def gates(tx: Tx, name: str | None = None, key: str | None = None, limit: int = 1000) -> list[Gate]:
+    """Gates by name and key, at most `limit`: those that were used, and those that queued runs will use.
+
+    max, per_second and burst: an override's number, else what the newest declaration says, else a stamp.
+    queued counts up to 200,000 queued runs of the shard. next_start_at: when it may let the next one in; None
+    where that takes a slot, or an operator.
+    """
+    rows = tx.rows("counters.gates", name, key, limit)
+    found = {row[0]: Counter.of_row(row) for row in rows}
+    queued = _in_line(tx, found, name, key)
+    overrides, declared = Overrides.load(tx), numbers(tx)
+    counters = sorted(found.values(), key=lambda gate: (gate.name, gate.key, gate.kind))[:limit]
+    holders = _holders(tx, [gate.id for gate in counters if gate.in_use])
+    return [
+        _shown(
+            tx,
+            gate,
+            queued[gate.id],
+            holders.get(gate.id, ()),
+            overrides,
+            declared.get((gate.name, gate.kind)),
+        )
+        for gate in counters
+    ]
+
+
+def effective(overrides: Overrides, kind: str, name: str, key: str, stamped: Number | None) -> Number | None:
+    """The number that holds for a gate: an override's, else the stamped one."""
+    number: Number | None = overrides.limit(name, key) if kind == "limit" else overrides.rate(name, key)
+    return stamped if number is None else number
+
+
+def shut_until(overrides: Overrides, gate: Counter) -> int:
+    """Until when a gate lets nobody in: for an operator, or for a `RetryAfter`."""
+    return max(gate.paused, overrides.paused_until(gate.name, gate.key))
+
+
+def next_start(gate: Counter, number: Number | None, paused: int, now: int) -> int | None:
+    """When a gate may let the next run in (µs, not before `now`); None where time alone won't do."""
+    opens = max(now, paused)
+    if opens >= FOREVER:
+        return None
+    if isinstance(number, tuple):
+        return max(opens, tokens.next_start(gate.debt, gate.at, gate.q, number, now))
+    return opens if number is None or gate.in_use < number else None
+
+
+def _shown(
+    tx: Tx,
+    gate: Counter,
+    queued: int,
+    holders: Iterable[str],
+    overrides: Overrides,
+    stamped: Number | None,
+) -> Gate:
+    number = effective(overrides, gate.kind, gate.name, gate.key, stamped)
+    paused = shut_until(overrides, gate)
+    rate = number if isinstance(number, tuple) else None
+    return Gate(
+        name=gate.name,
+        kind=gate.kind,
+        key=gate.key,
+        in_use=gate.in_use,
+        max=number if isinstance(number, int) else None,
+        queued=queued,
+        tokens=None if rate is None else tokens.available(gate.debt, gate.at, gate.q, rate, tx.now),
+        next_start_at=instant(tx, next_start(gate, number, paused, tx.now)),
+        paused_until=instant(tx, paused) if paused > tx.now else None,
+        per_second=None if rate is None else rate[0] / rate[1],
+        burst=None if rate is None else rate[2],
+        holders=tuple(holders),
+        override=overrides.of(gate.name, gate.key),
+    )
+
+
+def _holders(tx: Tx, ids: list[bytes]) -> dict[bytes, list[str]]:
+    found = defaultdict(list)
+    for gate, run_id in tx.match("counters.holders", [(id, _HOLDERS) for id in ids]):
+        found[gate].append(run_id)
+    return found
+
+
+def _in_line(
+    tx: Tx, found: dict[bytes, Counter], name: str | None, key: str | None
+) -> defaultdict[bytes, int]:
+    """Queued runs by gate. Adds to `found` the gates of those that no turn has looked at yet."""
+    queued: defaultdict[bytes, int] = defaultdict(int)
+    for count, ids, stamp, keys in tx.rows("counters.lanes", _SCAN, _LANES):
+        if ids is not None:
+            for start in range(0, len(ids), 16):
+                queued[ids[start : start + 16]] += count
+            continue
+        its_keys = msgspec.json.decode(keys, type=tuple[str, ...])
+        for gate, its_key in zip(Stamp.decode(stamp).gates, its_keys, strict=True):
+            id = gate_id(gate.name, gate.kind, its_key)
+            queued[id] += count
+            if name in (None, gate.name) and key in (None, its_key):
+                found.setdefault(id, Counter(id, gate.name, its_key, gate.kind))
+    return queued
+
+
+def numbers(tx: Tx) -> dict[tuple[str, str], Number]:
+    """What gates are declared or stamped with, by (name, kind)."""
+    found: dict[tuple[str, str], Number] = {}
+    for (stamp,) in tx.rows("steer.stamps"):
+        found.update({(gate.name, gate.kind): gate.number for gate in Stamp.decode(stamp).gates})
+    for (declaration,) in tx.rows("counters.declarations"):
+        for gate in from_json(msgspec.json.decode(declaration)).gates:
+            found[gate.name, gate.kind] = gate.number
+    return found

@@ -1,0 +1,175 @@
+"""Deadlock: runs that wait for each other through slots they hold, in a cycle that nothing else will
+break.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pyrula.store.shard.cancel import cancel
+from pyrula.store.shard.overrides import Number, Overrides
+from pyrula.store.shard.settle import child_name, wake
+from pyrula.store.shard.tx import Tx
+
+_CYCLES = 16
+_ROUNDS = 1000
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Who waits for whom. runs: seq → run id. children: a parked parent that waits for nothing but children →
+    their seqs. gates: a queued run whose lane waits at a limit → that gate. inside: gate → who is inside;
+    room: gate → its max. names: gate → how people call it.
+    """
+
+    runs: dict[int, str] = field(default_factory=dict)
+    children: dict[int, list[int]] = field(default_factory=dict)
+    gates: dict[int, bytes] = field(default_factory=dict)
+    inside: dict[bytes, list[int]] = field(default_factory=dict)
+    room: dict[bytes, int] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)
+
+
+def find(tx: Tx) -> int:
+    """Break such cycles: in each, the youngest waiting parent's child is cancelled, and the parent goes on
+    with a `SlotDeadlock` in its place; how many there were. Costs one look unless a parked run holds a
+    slot.
+    """
+    broken = 0
+    while broken < _CYCLES:
+        waiting = _load(tx)
+        cycle = cycle_of(waiting, stuck(waiting))
+        if not cycle:
+            return broken
+        _break(tx, waiting, cycle)
+        broken += 1
+    return broken
+
+
+def stuck(waiting: Waiting) -> frozenset[int]:
+    """The runs that will never go on by themselves.
+
+    A parent goes on when any of its children ends, a queued run when anybody inside its gate leaves: so those
+    remain of whom nobody they wait for goes on.
+    """
+    left = set(waiting.children) | set(waiting.gates)
+    while True:
+        going = {seq for seq in left if not _held_up(waiting, seq, left)}
+        if not going:
+            return frozenset(left)
+        left -= going
+
+
+def _held_up(waiting: Waiting, seq: int, left: set[int]) -> bool:
+    children = waiting.children.get(seq)
+    if children is not None:
+        return all(child in left for child in children)
+    gate = waiting.gates[seq]
+    inside = waiting.inside[gate]
+    return len(inside) >= waiting.room[gate] and all(holder in left for holder in inside)
+
+
+def cycle_of(waiting: Waiting, left: frozenset[int]) -> list[int]:
+    """A cycle among runs that are stuck, as (parent, child, parent, …) or parts of it; empty if none is."""
+    if not left:
+        return []
+    path: list[int] = []
+    seen: dict[int, int] = {}
+    at = min(left)
+    while at not in seen:
+        seen[at] = len(path)
+        path.append(at)
+        at = min(waiting.children[at] if at in waiting.children else waiting.inside[waiting.gates[at]])
+    return path[seen[at] :]
+
+
+def _break(tx: Tx, waiting: Waiting, cycle: Sequence[int]) -> None:
+    """Fail the wait of the youngest parent in the cycle, and cancel the child it was for."""
+    parent = max(seq for seq in cycle if seq in waiting.children)
+    child = cycle[(cycle.index(parent) + 1) % len(cycle)]
+    given_up = waiting.runs[child]
+    message = (
+        f"{described(waiting, cycle)}. The youngest that waits, {waiting.runs[parent]}, was made to give up on "
+        f"its child {given_up}, which was cancelled. Have these workflows take their gates in one order, or drop "
+        'hold="run"'
+    )
+    error = msgspec.json.encode(
+        {"type": "SlotDeadlock", "message": message, "code": "slot_deadlock", "run_id": given_up}
+    )
+    counted = tx.match("settle.count", [(parent, 1)])
+    tx.run("deadlock.fail", parent, given_up.encode(), error, counted[0][1], tx.now)
+    wake(tx, [parent])
+    cancel(tx, [given_up])
+
+
+def described(waiting: Waiting, cycle: Sequence[int]) -> str:
+    """The cycle in words."""
+    parts = []
+    for seq in cycle:
+        if seq in waiting.children:
+            parts.append(f"run {waiting.runs[seq]} waits for its child")
+        else:
+            name = waiting.names[waiting.gates[seq]]
+            parts.append(f"run {waiting.runs[seq]} waits for a slot of gate {name} held by")
+    return f"runs wait for each other's slots: {' '.join(parts)} run {waiting.runs[cycle[0]]}"
+
+
+def _load(tx: Tx) -> Waiting:
+    """Everybody that a parked holder of a slot waits for, and whom those wait for in turn."""
+    waiting = Waiting()
+    overrides = Overrides.load(tx)
+    fresh = [seq for (seq,) in tx.rows("deadlock.holders")]
+    seen: set[int] = set()
+    for _ in range(_ROUNDS):
+        fresh = [seq for seq in dict.fromkeys(fresh) if seq not in seen]
+        if not fresh:
+            break
+        seen.update(fresh)
+        rows = [(seq,) for seq in fresh]
+        found = _parents(tx, waiting, rows)
+        fresh = found + _queued(tx, waiting, rows, overrides)
+    return waiting
+
+
+def _parents(tx: Tx, waiting: Waiting, rows: list[tuple[int]]) -> list[int]:
+    """Note the parked ones that wait for children and nothing else, and without an end; answers the
+    children.
+    """
+    waits: dict[int, list[str]] = defaultdict(list)
+    others: set[int] = set()
+    for seq, run_id, kind, value, due in tx.match("deadlock.waits", rows):
+        waiting.runs[seq] = run_id
+        if kind == "child" and due is None:
+            waits[seq].append(child_name(value))
+        else:
+            others.add(seq)
+    parents = {seq: names for seq, names in waits.items() if seq not in others}
+    names = list({(name,) for some in parents.values() for name in some})
+    seqs: dict[str, int] = dict(tx.match("fire.seq", names))
+    waiting.runs.update({seq: name for name, seq in seqs.items()})
+    for seq, some in parents.items():
+        if all(name in seqs for name in some):
+            waiting.children[seq] = [seqs[name] for name in some]
+    return [child for children in waiting.children.values() for child in children]
+
+
+def _queued(tx: Tx, waiting: Waiting, rows: list[tuple[int]], overrides: Overrides) -> list[int]:
+    """Note the queued ones whose lanes wait at a limit; answers who is inside."""
+    gates: dict[bytes, None] = {}
+    for seq, run_id, gate, name, key, stamped in tx.match("deadlock.queued", rows):
+        number: Number = msgspec.json.decode(stamped)
+        override = overrides.limit(name, key)
+        waiting.runs[seq], waiting.gates[seq] = run_id, gate
+        waiting.room[gate] = override if override is not None else number if isinstance(number, int) else 1
+        waiting.names[gate] = f"{name} (key {key!r})" if key else name
+        gates[gate] = None
+    inside: dict[bytes, list[int]] = defaultdict(list)
+    for gate, seq, run_id in tx.match("deadlock.inside", [(gate,) for gate in gates]):
+        inside[gate].append(seq)
+        waiting.runs[seq] = run_id
+    waiting.inside.update({gate: inside[gate] for gate in gates})
+    return [seq for seqs in inside.values() for seq in seqs]

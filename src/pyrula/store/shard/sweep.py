@@ -1,0 +1,37 @@
+"""Sweep: forget runs that ended long ago, and what only they had use for. A batch at a time."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from pyrula.store.shard.tx import Tx
+
+
+def sweep(tx: Tx, before: int, limit: int = 200) -> int:
+    """Delete runs that ended before `before` (store µs), the oldest first, with their logs and events; how
+    many.
+
+    A child is kept as long as its parent is open: the parent may wait for it yet. Lanes that stand empty, and
+    the slot gates of runs that are over, go too, as far as this batch looks.
+    """
+    seqs = tx.rows("sweep.runs", before, limit)
+    for block in _OF_A_RUN:
+        tx.many(block, seqs)
+    tx.many("sweep.lane", tx.rows("sweep.empty_lanes", _anywhere(tx.now), limit))
+    tx.run("sweep.slot_gates", limit)
+    return len(seqs)
+
+
+_OF_A_RUN = (
+    "sweep.steps",
+    "sweep.events",
+    "sweep.event_ids",
+    "cancel.timers",
+    "cancel.wall_timers",
+    "sweep.run",
+)
+
+
+def _anywhere(now: int) -> bytes:
+    """Where to look for empty lanes this time: ids are digests, so any place is as good as another."""
+    return blake2b(str(now).encode(), digest_size=16).digest()

@@ -1,0 +1,195 @@
+"""Why: every reason for which a run is not executing, in numbers and in words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pyrula.model.gate import FOREVER
+from pyrula.policies import tokens
+from pyrula.policies.stamp import Stamp
+from pyrula.store.shard import hold, sentences
+from pyrula.store.shard.counters import Counter, effective, shut_until
+from pyrula.store.shard.instants import instant, wall_instant
+from pyrula.store.shard.overrides import Number, Overrides
+from pyrula.store.shard.settle import child_name
+from pyrula.store.shard.submit import START
+from pyrula.store.shard.tx import Tx
+
+_AHEAD: Final = 1000
+_HOLDERS: Final = 20
+Reason = dict[str, Any]
+
+
+class _Run(NamedTuple):
+    seq: int
+    workflow: str
+    state: str
+    parked: str | None
+    lane: bytes
+    stamp: Stamp
+    keys: tuple[str, ...]
+    error: bytes | None
+    worker: str | None
+
+
+class _Line(NamedTuple):
+    """A run's place in its lane. ahead: runs before it; fresh: those of them that will take tokens."""
+
+    resumed: bool
+    ahead: int
+    fresh: int
+
+
+def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
+    """Why a run is not executing; None if there is no such run.
+
+    state; reasons: each with its `kind` (limit, rate, pause, not_due, no_worker, workers_held_back,
+    set_aside, waiting_for) and what belongs to it: gate, key, in_use, max, holders (run ids), tokens,
+    next_token_at, until; place: in the line of the runs like it, 1 for the first, "1000+" behind a thousand;
+    ahead: how many are before it, up to 1,000; earliest_start: not before this instant, None where that takes
+    a slot, a worker or an operator; text: all of it in words. Instants are aware datetimes.
+    """
+    row = tx.row("why.run", run_id)
+    if row is None:
+        return None
+    seq, workflow, state, parked, lane, stamp, keys, error, worker = row
+    its_keys = msgspec.json.decode(keys, type=tuple[str, ...])
+    run = _Run(seq, workflow, state, parked, lane, Stamp.decode(stamp), its_keys, error, worker)
+    answer: dict[str, Any] = {
+        "run_id": run_id,
+        "workflow": run.workflow,
+        "state": run.state,
+        "reasons": [],
+        "place": None,
+        "ahead": None,
+        "earliest_start": None,
+        "worker_id": run.worker,
+    }
+    if run.state == "queued":
+        answer |= _queued(tx, run) if run.parked is None else _not_due(tx, run)
+    elif run.state == "parked":
+        answer |= _parked(tx, run)
+    answer["text"] = sentences.text(answer)
+    return answer
+
+
+def _parked(tx: Tx, run: _Run) -> dict[str, Any]:
+    error = None if run.error is None else msgspec.json.decode(run.error)
+    if run.parked == "aside":
+        return {"reasons": [{"kind": "set_aside", "error": error}]}
+    if run.parked == "retry":
+        answer = _not_due(tx, run)
+        answer["reasons"][0] |= {"backs_off": True, "error": error}
+        return answer
+    waits = []
+    for kind, name, value, due, child_state in tx.rows("why.waits", run.seq):
+        waits.append({"kind": "waiting_for", "what": kind, "name": name, "until": instant(tx, due)})
+        if kind == "child":
+            waits[-1] |= {"run_id": child_name(value), "state": child_state}
+    return {"reasons": waits}
+
+
+def _not_due(tx: Tx, run: _Run) -> dict[str, Any]:
+    row = tx.row("why.due", run.seq, START)
+    due, wall_due = row if row is not None else (None, None)
+    until: datetime | None = instant(tx, due) if wall_due is None else wall_instant(wall_due)
+    starts = due if wall_due is None else tx.now + max(0, wall_due - tx.wall)
+    return {
+        "reasons": [{"kind": "not_due", "until": until}, *_workers(tx, run)],
+        "earliest_start": instant(tx, None if starts is None else max(starts, tx.now)),
+    }
+
+
+def _queued(tx: Tx, run: _Run) -> dict[str, Any]:
+    line = _line(tx, run)
+    overrides = Overrides.load(tx)
+    reasons: list[Reason] = []
+    starts: list[int | None] = [tx.now]
+    plan = hold.plan_of_run(tx, run.seq)
+    for id, number in zip(plan.gates, plan.numbers, strict=True):
+        row = tx.row("counters.gate", id)
+        if number == hold.SLOT_GATE:
+            gate, stamped = Counter.of_row(row) if row else Counter(id, "slot", "", "limit"), None
+        else:
+            stamp, key = run.stamp.gates[number], run.keys[number]
+            gate, stamped = (
+                Counter.of_row(row) if row else Counter(id, stamp.name, key, stamp.kind),
+                stamp.number,
+            )
+        found, start = _at_gate(tx, gate, 1 if stamped is None else stamped, line, overrides)
+        reasons += found
+        starts.append(start)
+    known = [start for start in starts if start is not None]
+    return {
+        "reasons": [*reasons, *_workers(tx, run)],
+        "place": line.ahead + 1 if line.ahead < _AHEAD else f"{_AHEAD}+",
+        "ahead": line.ahead,
+        "earliest_start": instant(tx, max(known)) if len(known) == len(starts) else None,
+    }
+
+
+def _line(tx: Tx, run: _Run) -> _Line:
+    row = tx.row("why.place", run.lane, run.seq)
+    resumed = bool(row[0]) if row is not None else False
+    before = tx.rows("why.ahead", run.lane, int(resumed), run.seq, _AHEAD)
+    fresh = sum(count for is_resumed, count in before if not is_resumed)
+    return _Line(resumed, min(_AHEAD, sum(count for _, count in before)), fresh)
+
+
+def _at_gate(
+    tx: Tx, gate: Counter, stamped: Number, line: _Line, overrides: Overrides
+) -> tuple[list[Reason], int | None]:
+    """What one gate has against the run, and when that may be over (None: time alone won't do)."""
+    number = effective(overrides, gate.kind, gate.name, gate.key, stamped)
+    reasons: list[Reason] = []
+    about = {"gate": gate.name, "key": gate.key}
+    opens = max(tx.now, shut_until(overrides, gate))
+    if opens > tx.now:
+        reasons.append({"kind": "pause", **about, "until": instant(tx, opens)})
+    start: int | None = None if opens >= FOREVER else opens
+    if isinstance(number, tuple):
+        if not line.resumed:  # what was parked takes no second token
+            nth = nth_start(gate, number, tx.now, line.fresh)
+            if nth > tx.now:
+                free = tokens.available(gate.debt, gate.at, gate.q, number, tx.now)
+                token = tokens.next_start(gate.debt, gate.at, gate.q, number, tx.now)
+                p, q, burst = number
+                numbers = {"tokens": free, "per_second": p / q, "burst": burst}
+                reasons.append({"kind": "rate", **about, **numbers, "next_token_at": instant(tx, token)})
+            start = None if start is None else max(start, nth)
+    elif number is not None and gate.in_use + line.ahead >= number:
+        holders = [run_id for _, run_id in tx.rows("counters.holders", gate.id, _HOLDERS)]
+        inside: Reason = {"in_use": gate.in_use, "max": number, "holders": holders}
+        reasons.append({"kind": "limit", **about, **inside})
+        start = None
+    return reasons, start
+
+
+def nth_start(gate: Counter, rate: tuple[int, int, int], now: int, ahead: int) -> int:
+    """When a rate gate may let a run in that has `ahead` others before it: not before this, and then exactly
+    if nobody else uses the gate.
+    """
+    debt, at, q = gate.debt, gate.at, gate.q
+    start = tokens.next_start(debt, at, q, rate, now)
+    for _ in range(ahead):
+        debt, at, q = tokens.take(debt, at, q, rate, start)
+        start = tokens.next_start(debt, at, q, rate, start)
+    return start
+
+
+def _workers(tx: Tx, run: _Run) -> list[Reason]:
+    """Nobody alive who serves the workflow, or everybody held back by limiters of their own."""
+    serving = [
+        (worker_id, msgspec.json.decode(facts))
+        for worker_id, serves, facts in tx.rows("why.workers", tx.now)
+        if run.workflow in msgspec.json.decode(serves)
+    ]
+    if not serving:
+        return [{"kind": "no_worker", "workflow": run.workflow}]
+    held = [{"worker_id": worker_id, "held_back": facts.get("held_back")} for worker_id, facts in serving]
+    if all(worker["held_back"] for worker in held):
+        return [{"kind": "workers_held_back", "workers": held[:_HOLDERS]}]
+    return []
