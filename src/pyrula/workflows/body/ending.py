@@ -1,0 +1,75 @@
+"""What becomes of a run when its body has ended: a value for every way to end (pure)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+
+import msgspec
+
+from pyrula.model.outcome import Completed, Failed, Outcome, Postponed, Retry, SetAside
+from pyrula.model.payload import encode
+from pyrula.model.step import ErrorValue
+from pyrula.policies.retry import RetryStamp
+from pyrula.workflows.retry_after import RetryAfter
+
+_LONGEST_MESSAGE = 10_000
+_LONGEST_TRACEBACK = 20_000
+
+
+def returned(value: object) -> Completed:
+    """The body returned. Raises `NotJson` for a value that can't be kept; results have no cap."""
+    return Completed(b"null" if value is None else encode(value, "result", None))
+
+
+def failed(
+    error: bytes, attempt: int, retry: RetryStamp, chance: float, drop: Sequence[tuple[str, int]] = ()
+) -> Outcome:
+    """The attempt failed: another one, as the stamped policy allows, or the end."""
+    if retry.allows(attempt):
+        return Retry(error, retry.delay_us(attempt, chance), tuple(drop))
+    return Failed(error)
+
+
+def postponed(error: RetryAfter) -> Postponed:
+    """The body asked to be started later."""
+    return Postponed(error.delay, error.gate)
+
+
+def asked_for_later(error: BaseException) -> RetryAfter | None:
+    """The RetryAfter that an error is, or holds as a group; the longest of several."""
+    if isinstance(error, RetryAfter):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        found = [one for member in error.exceptions if (one := asked_for_later(member)) is not None]
+        return max(found, key=lambda one: one.delay, default=None)
+    return None
+
+
+def set_aside(message: str, code: str) -> SetAside:
+    """A replay met another step than the log holds."""
+    reason = ErrorValue("NonDeterministicWorkflow", message, "non_deterministic")
+    return SetAside(msgspec.json.encode(reason), code)
+
+
+def error_value(error: BaseException) -> bytes:
+    """JSON of an exception: its type, message, code and traceback, each cut where it is endless."""
+    code = getattr(error, "code", None)
+    try:
+        message = str(error)
+    except Exception as broken:  # the user's __str__
+        message = f"<{type(error).__name__}, whose __str__ raised {type(broken).__name__}>"
+    lines = "".join(traceback.format_exception(error)) if error.__traceback__ is not None else None
+    value = ErrorValue(
+        type(error).__name__,
+        _text(message, _LONGEST_MESSAGE),
+        code if isinstance(code, str) else None,
+        None if lines is None else _text(lines, _LONGEST_TRACEBACK),
+    )
+    return msgspec.json.encode(value)
+
+
+def _text(text: str, longest: int) -> str:
+    """Text that JSON can hold, and not too much of it: its end tells more than its beginning."""
+    text = text.encode(errors="replace").decode()
+    return text if len(text) <= longest else "… " + text[2 - longest :]

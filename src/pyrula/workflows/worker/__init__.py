@@ -1,0 +1,5 @@
+"""A worker: takes runs from a store and executes them."""
+
+from pyrula.workflows.worker.worker import Worker, WorkerStats
+
+__all__ = ["Worker", "WorkerStats"]

@@ -1,0 +1,122 @@
+"""The heartbeat: renews a worker's leases from a thread of its own, so that a body which blocks the loop
+keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, Literal
+
+from pyrula.clock import SECOND, Clock
+from pyrula.errors import PyrulaError, StoreClosed
+from pyrula.store.protocol import Store
+
+_log = logging.getLogger("pyrula.worker")
+_SHORTEST: Final = 0.02
+
+Verdict = Literal["renew", "stalled", "give up", "too late"]
+
+
+def judge(now: int, renewed: int, ticked: int, lease: int, stall: int) -> Verdict:
+    """What to do at `now` (all µs). renewed: last renewal that succeeded; ticked: when the loop last ran.
+
+    At three quarters of the lease the bodies are stopped, so that they are over before another worker may
+    take their runs; at nineteen twentieths it is too late for that. A loop that has not run for `stall` is
+    taken for dead.
+    """
+    age = now - renewed
+    if age >= lease * 19 // 20:
+        return "too late"
+    if age >= lease * 3 // 4:
+        return "give up"
+    return "stalled" if now - ticked > stall else "renew"
+
+
+class Heartbeat:
+    """One incarnation's heartbeat. Calls `lost` on the loop when it is over, and `stuck` (from its thread)
+    when it is too late to stop what runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        incarnation: str,
+        *,
+        lease: int,
+        stall: int,
+        lost: Callable[[str], None],
+        stuck: Callable[[], None],
+    ) -> None:
+        self._store, self._clock, self._incarnation = store, clock, incarnation
+        self._lease, self._stall = lease, stall
+        self._lost, self._stuck = lost, stuck
+        self._loop = asyncio.get_running_loop()
+        self._renewed = self._ticked = clock.monotonic()
+        self._told: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pyrula-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Beat no more. Returns at once; a beat under way may still end."""
+        self._stop.set()
+
+    def beat(self) -> bool:
+        """Renew once, now; False if the incarnation was given up. Raises what the store raises."""
+        asked = self._clock.monotonic()
+        alive = self._store.heartbeat(self._incarnation)
+        if alive:
+            self._renewed = max(self._renewed, asked)
+            self._told.discard("give up")
+        else:
+            self._tell("lost", "the store gave this worker up: its heartbeat came too late")
+        return alive
+
+    def tick(self) -> None:
+        """The loop runs."""
+        self._ticked = self._clock.monotonic()
+
+    def _run(self) -> None:
+        usual = max(_SHORTEST, self._lease / SECOND / 3)
+        pause = 0.0  # a lease may be as short as the time it took to come here
+        while not self._stop.wait(pause):
+            pause = usual
+            verdict = judge(self._clock.monotonic(), self._renewed, self._ticked, self._lease, self._stall)
+            if verdict in ("give up", "too late"):
+                self._tell("give up", "the leases could not be renewed in time")
+            if verdict == "too late" and "stuck" not in self._told:
+                self._told.add("stuck")
+                self._stuck()
+            self._on_loop(self.tick)
+            if verdict == "stalled":
+                pause = usual / 4
+            elif not self._try():
+                pause = usual / 8
+
+    def _try(self) -> bool:
+        """Renew; False if it has to be tried again soon."""
+        try:
+            self.beat()
+        except StoreClosed:
+            self._stop.set()
+        except PyrulaError as error:
+            _log.warning("heartbeat of %s failed: %s", self._incarnation, error)
+            return False
+        except Exception:
+            _log.exception("heartbeat of %s failed", self._incarnation)
+            return False
+        return True
+
+    def _tell(self, what: str, why: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._on_loop(lambda: self._lost(why))
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if not self._stop.is_set() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)

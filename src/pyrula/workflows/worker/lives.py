@@ -1,0 +1,183 @@
+"""The lives of a worker: it registers, beats and takes turns; when its leases are lost, it starts anew under
+a new name."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pyrula import ids
+from pyrula.clock import SECOND, Clock
+from pyrula.errors import StoreError
+from pyrula.store.protocol import Store
+from pyrula.workflows.body import branching
+from pyrula.workflows.worker.execute import Executions
+from pyrula.workflows.worker.heartbeat import Heartbeat
+from pyrula.workflows.worker.limits import Limits
+from pyrula.workflows.worker.registration import registration
+from pyrula.workflows.worker.threads import Threads
+from pyrula.workflows.worker.turn import Turns
+from pyrula.workflows.workflow import Registry
+
+_log = logging.getLogger("pyrula.worker")
+_FIRST_RETRY: Final = SECOND // 10
+_LONGEST_RETRY: Final = 5 * SECOND
+
+
+class Setting(NamedTuple):
+    """What a worker is made with, in µs. served: what it executes; known: what its runs may submit as
+    children."""
+
+    store: Store
+    clock: Clock
+    worker_id: str
+    served: Registry
+    known: Registry
+    most: int
+    lease: int
+    stall: int
+    limits: Limits
+    stuck: Callable[[str], None]
+
+
+class Lives:
+    """One run of a worker, on one event loop, from the first registration to the last hand-in."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._loop = asyncio.get_running_loop()
+        self.wake = asyncio.Event()
+        self.over = asyncio.Event()
+        self.threads = Threads(setting.most)
+        self.executions = Executions(
+            setting.store,
+            setting.clock,
+            setting.known,
+            setting.limits,
+            self.threads,
+            setting.served,
+            self.wake,
+        )
+        self.turns = self._new_turns()
+        self.heartbeat: Heartbeat | None = None
+        self.stopping = False
+        self.abandoned = False
+
+    async def run(self, *, drain: bool = False) -> None:
+        """Live until stopped, or drained. A cancel of the caller stops at once, and hands back."""
+        setting = self._setting
+        await setting.store.connect()
+        setting.store.listen(self.wake)
+        try:
+            with branching(asyncio.get_running_loop()):
+                await self._live(drain)
+        finally:
+            setting.store.unlisten(self.wake)
+            self.threads.close()
+            self.over.set()
+
+    async def _live(self, drain: bool) -> None:
+        while True:
+            await self._be_born()
+            try:
+                await self._one_life(drain)
+            finally:
+                if self.heartbeat is not None:
+                    self.heartbeat.stop()
+            if self.turns.lost is None or self.stopping:
+                return
+            # Nothing of the old life may still run when its runs are handed out again, perhaps to this very
+            # worker.
+            while self.executions.bodies:
+                self.executions.ended_event.clear()
+                await self.executions.ended_event.wait()
+            self.turns = self._new_turns()
+
+    async def _one_life(self, drain: bool) -> None:
+        try:
+            await self.turns.until_stopped(drain=drain)
+        except asyncio.CancelledError:
+            if not self.abandoned:
+                self.stop_asking()
+                self.executions.release_all()
+                await self.turns.until_stopped()
+                await self._leave()
+            raise
+        if self.turns.lost is None and not self.abandoned:
+            await self._leave()
+
+    async def _be_born(self) -> None:
+        """Register under a new incarnation, however long the store needs."""
+        setting, pause = self._setting, _FIRST_RETRY
+        incarnation = self.executions.incarnation = ids.incarnation()
+        here = registration(incarnation, setting.worker_id, setting.lease, setting.served, setting.most)
+        while True:
+            self.heartbeat = Heartbeat(
+                setting.store,
+                setting.clock,
+                incarnation,
+                lease=setting.lease,
+                stall=setting.stall,
+                lost=self.turns.lose,
+                stuck=self._stuck,
+            )
+            try:
+                await setting.store.register(here)
+                break
+            except StoreError as error:
+                _log.warning("worker %s could not register: %s", setting.worker_id, error)
+                if self.stopping:
+                    self.turns.lose("it was stopped before it could register")
+                    return
+            await setting.clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_RETRY)
+        self.heartbeat.start()
+
+    async def _leave(self) -> None:
+        try:
+            await self._setting.store.leave(self.executions.incarnation)
+        except StoreError as error:
+            _log.warning(
+                "worker %s could not say that it leaves; its leases lapse: %s", self._setting.worker_id, error
+            )
+
+    def _new_turns(self) -> Turns:
+        setting = self._setting
+        return Turns(setting.store, setting.clock, self.executions, setting.limits, self.wake, setting.most)
+
+    # -- from outside
+
+    def stop_asking(self) -> None:
+        """Ask for no more runs; the life ends when what executes has ended."""
+        self.stopping = self.turns.stopping = True
+        self.executions.ended_event.set()
+        self.wake.set()
+
+    def abandon(self) -> None:
+        """Vanish as a killed process does: nothing is handed in, and leases last until they lapse."""
+        self.abandoned = True
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
+        self.stopping = True
+        self.turns.lost = self.turns.lost or "abandoned"
+        self.executions.lose_all()
+        self.executions.ended_event.set()
+        self.wake.set()
+
+    def look(self) -> None:
+        """Something changed: ask the limiters again. From any thread."""
+        self._loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self.executions.ended_event.set()
+        self.wake.set()
+
+    def _stuck(self) -> None:
+        runs = [body.claim.run_id for body in list(self.executions.bodies.values())]
+        if runs:
+            self._setting.stuck(
+                f"worker {self._setting.worker_id} lost its leases and can't stop runs {', '.join(runs[:10])}: a "
+                "thread of theirs goes on, or they block the event loop; they may run twice"
+            )

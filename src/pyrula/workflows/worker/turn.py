@@ -1,0 +1,126 @@
+"""The turn, the map of a worker: ask the limiters, hand in, start what came, pass news on, rest until
+something is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from pyrula import ids
+from pyrula.clock import SECOND, Clock
+from pyrula.errors import PyrulaError
+from pyrula.model.lease import Lease
+from pyrula.model.outcome import Outcome
+from pyrula.store.protocol import Handed, Store, TurnRequest
+from pyrula.workflows.worker.execute import Executions
+from pyrula.workflows.worker.limits import Limits, Room
+
+_log = logging.getLogger("pyrula.worker")
+FULL_PAUSE: Final = SECOND // 20
+"""µs between turns of a worker that has no room: they only bring cancels and news, which may take up to a
+second."""
+_FIRST_RETRY: Final = SECOND // 20
+_LONGEST_RETRY: Final = 5 * SECOND
+
+
+class Turns:
+    """Takes turns until there is a reason not to. wake: set by the store's nudges and by whatever else is
+    news."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        executions: Executions,
+        limits: Limits,
+        wake: asyncio.Event,
+        most: int,
+    ) -> None:
+        self.stopping = False
+        """Ask for nothing more; turns end when all is handed in."""
+        self.lost: str | None = None
+        """Why this incarnation is over, if it is."""
+        self.resting = False
+        """Whether no turn is under way or due."""
+        self._store, self._clock, self._executions = store, clock, executions
+        self._limits, self._wake, self._most = limits, wake, most
+        self._pause = 0
+
+    async def until_stopped(self, *, drain: bool = False) -> None:
+        """Take turns until stopped, or lost; with `drain`, until nothing is due now and nothing executes."""
+        while self.lost is None:
+            self._wake.clear()
+            outcomes = self._executions.take()
+            busy = bool(outcomes or self._executions.bodies)
+            if self.stopping and not busy:
+                return
+            room = Room(0) if self.stopping else self._limits.room(self._most - len(self._executions.bodies))
+            handed = await self._turn(outcomes, room.runs)
+            if handed is None:
+                await self._rest(self._back_off(), room)
+                continue
+            self._pause = 0
+            idle = not (handed.claims or self._executions.bodies or self._executions.waiting)
+            if drain and idle and room.runs and handed.next_in != 0:
+                return
+            await self._rest(handed.next_in, room)
+
+    async def _turn(self, outcomes: list[tuple[Lease, Outcome]], wanted: int) -> Handed | None:
+        """One turn; None if the store could not take it, and nothing has changed."""
+        executions = self._executions
+        request = TurnRequest(incarnation=executions.incarnation, outcomes=tuple(outcomes), wanted=wanted)
+        claims = 0
+        try:
+            handed = await self._store.turn(request)
+            claims = len(handed.claims)
+        except Exception as error:  # whatever it is, outcomes must not be lost nor the worker die of it
+            _log.log(
+                logging.WARNING if isinstance(error, PyrulaError) else logging.ERROR,
+                "turn failed: %s",
+                error,
+                exc_info=not isinstance(error, PyrulaError),
+            )
+            executions.put_back(outcomes)
+            return None
+        finally:
+            self._limits.began(wanted, claims)
+        executions.know(handed.now)
+        if handed.lost:
+            self.lose("the store has given this worker up: its leases had lapsed")
+        executions.start(handed.claims)
+        executions.hear(handed.signals)
+        return handed
+
+    def lose(self, why: str) -> None:
+        """This incarnation is over: stop its bodies, and hand nothing in."""
+        if self.lost is None:
+            self.lost = why
+            _log.error("worker lost its leases and stops %d bodies: %s", len(self._executions.bodies), why)
+            self._executions.lose_all()
+            self._wake.set()
+
+    def _back_off(self) -> int:
+        self._pause = min(2 * self._pause or _FIRST_RETRY, _LONGEST_RETRY)
+        return round(self._pause * (0.5 + ids.chance() / 2))
+
+    async def _rest(self, due: int | None, room: Room) -> None:
+        """Wait until something is due, ended or news. Without room, news is looked at now and then only."""
+        ended = self._executions.ended_event
+        if due == 0 and room.runs:
+            await asyncio.sleep(0)  # let bodies begin
+            return
+        if not room.runs or self._pause:
+            wait = max(self._pause, FULL_PAUSE)
+            self.resting = True
+            await self._clock.wait(ended, wait if room.look_in is None else min(wait, room.look_in))
+            self.resting = False
+            if ended.is_set() or self._pause:
+                return
+            due = None if due is None else max(0, due - wait)
+            if room.look_in is not None:
+                left = max(0, room.look_in - wait)
+                due = left if due is None else min(due, left)
+        self.resting = True
+        await self._clock.wait(self._wake, due)
+        self.resting = False
