@@ -22,7 +22,7 @@ from pyrula.model.outcome import (
 from pyrula.policies.stamp import Stamp, gate_id
 from pyrula.store.shard.finish import End, finish_all, give_back
 from pyrula.store.shard.record import append
-from pyrula.store.shard.settle import settle
+from pyrula.store.shard.settle import NEWS, settle, wake
 from pyrula.store.shard.submit import START
 from pyrula.store.shard.tx import Tx
 
@@ -91,6 +91,8 @@ def _parked(tx: Tx, lease: Held, outcome: Parked) -> None:
     _unseat(tx, lease, "wait")
     append(tx, lease.seq, outcome.entries)
     settle(tx, [lease.seq])
+    if lease.signal & NEWS:  # a wait was settled that the body had not heard of when it parked
+        wake(tx, [lease.seq])
 
 
 def _retry(tx: Tx, lease: Held, outcome: Retry) -> None:

@@ -293,8 +293,8 @@ class Body:
         self.close(
             set_aside(
                 f"the log of run {self.claim.run_id} ({self.claim.workflow}) holds {logged}, but {found}; "
-                "deploy code that makes the calls of the log (ctx.patched lets old and new runs share it), or "
-                "retry the run",
+                "deploy code that makes the calls of the log (ctx.patched lets old and new runs share it), "
+                "or retry the run",
                 self.workflow.code,
             )
         )

@@ -75,12 +75,8 @@ class Turns:
             handed = await self._store.turn(request)
             claims = len(handed.claims)
         except Exception as error:  # whatever it is, outcomes must not be lost nor the worker die of it
-            _log.log(
-                logging.WARNING if isinstance(error, PyrulaError) else logging.ERROR,
-                "turn failed: %s",
-                error,
-                exc_info=not isinstance(error, PyrulaError),
-            )
+            again = self._pause > 0 or isinstance(error, PyrulaError)  # a traceback is told once
+            _log.error("turn failed: %s: %s", type(error).__name__, error, exc_info=not again)
             executions.put_back(outcomes)
             return None
         finally:
