@@ -165,6 +165,17 @@ def test_runs_of_a_better_priority_do_not_push_new_units_back():
     shop.check_bound(["old0", "old1", "old2", "new"], before)
 
 
+def test_runs_of_a_better_priority_do_not_disturb_the_weights_below():
+    shop = Shop()
+    shop.open("urgent", 0.1, priority=1, runs=1)
+    shop.open("heavy", 3.0)
+    shop.open("light", 1.0)
+    for i in range(300):
+        shop.turn(shop.rng.choice([1, 2, 3]))
+        shop.open(f"urgent{i % 2}", 0.1, priority=1, runs=1)
+    shop.check_bound(["heavy", "light"])
+
+
 def test_priority_is_strict():
     shop = Shop()
     shop.open("five", priority=5)

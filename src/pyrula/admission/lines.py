@@ -120,9 +120,5 @@ class Lines:
 
 
 def _waits(lane: Lane, line: Line, key: WaitKey) -> bool:
-    return (
-        lane.state == "waiting"
-        and lane.gate == line.gate.id
-        and lane.wait_stamp == line.stamp
-        and lane.wait_key == key
-    )
+    """Tell whether an entry of `joined` still holds; the same head has the same stamp all through a turn."""
+    return lane.state == "waiting" and lane.gate == line.gate.id and lane.wait_key == key

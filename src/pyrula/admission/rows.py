@@ -43,7 +43,7 @@ class Rows:
         """
         if not self._clocks:
             ids = {
-                p: blake2b(b"clock %d" % p, key=self.loader.served[:64], digest_size=16).digest()
+                p: blake2b(b"%d" % p + self.loader.served, digest_size=16, person=b"clock").digest()
                 for p in PRIORITIES
             }
             found = self.loader.units(list(ids.values()))
