@@ -77,10 +77,12 @@ class Hub:
         task_poller_pool_size: int = 1,
         task_poller_limiter: PollRate | None = None,
         strict: bool = True,
+        families_apart: bool = False,
     ) -> Limiter:
         """A limiter for a worker that serves `kinds`; raises ConfigurationError for what can't be kept.
 
-        strict: whether other workers' polls on their way count at node and cluster level.
+        strict: whether other workers' polls on their way count at node and cluster level; families_apart:
+        whether workflow, activity and Nexus polls are held at worker level by their own limitables alone.
         """
         pool = task_poller_pool_size
         if not whole(pool, at_least=1):
@@ -90,7 +92,9 @@ class Hub:
         widths = time_windows(limiter_time_windows, kinds)
         with self.turn() as now:
             levels = (Level.of("worker", worker_id, now, widths), self._cluster(cluster, now), self._node)
-            limiter = Limiter(self, levels, kinds=kinds, pool=pool, strict=strict)
+            limiter = Limiter(
+                self, levels, kinds=kinds, pool=pool, strict=strict, families_apart=families_apart
+            )
             self._limiters.add(limiter)
             self._next_edge = 0
         try:

@@ -1,8 +1,9 @@
 """Whether one more may be taken, over worker, cluster and node: values in, a value out.
 
 A worker is held while any limitable it lists is at its limit, its own kind or not. One exception keeps
-workers alive: where a worker serves workflows, its `workflow` limit does not hold back what runs inside
-them, or executions that wait for an activity would keep that activity from ever starting.
+workers alive: where a worker serves workflows, its `workflow` limit does not hold back what runs inside them,
+or executions that wait for an activity would keep that activity from ever starting. And where one worker is
+several of the seed's in one (`families_apart`), each is held at worker level by its own limitables only.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ def room(
     check: int,
     strict: bool,
     serves_workflows: bool,
+    families_apart: bool,
 ) -> Room:
     """How many of `kind` the counters of the worker, its cluster and the node leave room for.
 
@@ -127,6 +129,8 @@ def room(
             counter = level.counters[limitable]
             mine = limitable == kind
             if not mine and limitable == "workflow" and serves_workflows:
+                continue
+            if families_apart and level.level == "worker" and family(limitable) != family(kind):
                 continue
             promised = 0 if not mine else (counter.held.reserved if strict else own)
             if most is not None:
@@ -143,6 +147,11 @@ def room(
                     spent = counter.window.count >= often
                     retry = max(retry, counter.window.ends_at if spent else now + check)
     return Room(0, tuple(why), retry) if why else Room(left)
+
+
+def family(limitable: str) -> str:
+    """The type of worker, in the seed's sense, that serves `limitable`: "workflow", "activity" or "nexus"."""
+    return limitable.partition("_")[0]
 
 
 def _first_edge(counters: Mapping[str, Counter]) -> int:

@@ -61,12 +61,14 @@ class Limiter:
         kinds: tuple[str, ...],
         pool: int,
         strict: bool,
+        families_apart: bool,
     ) -> None:
         self.hub = hub
         self.levels = levels
         self.kinds = kinds
         self.pool = pool
         self.strict = strict
+        self.families_apart = families_apart
         self.limits = Limits()
         self.soon: Mapping[OsLimitable, float] = {}
         """Limits of the machine about to be set: sampled before they hold."""
@@ -301,6 +303,7 @@ class Limiter:
             # A local activity's place is held while idle, and no poll ends that: it may hold no other worker.
             strict=self.strict and kind != "activity_direct",
             serves_workflows="workflow" in self.kinds,
+            families_apart=self.families_apart,
         )
         why = list(found.limited_by)
         retry = found.retry_at or now

@@ -1,13 +1,16 @@
 """Counts workflow executions as long as they live on a worker, not the few milliseconds of a workflow task.
 
-Source: the seed counts with its executors, and an executor lives as long as the execution it carries.
-Here an execution lives from its first activation on this worker until it leaves the cache: finished, continued as
-new, evicted, or at the worker's stop. Between the hand-over of its first task and that activation it has *arrived*.
+Source: the seed counts with its executors, and an executor lives as long as the execution it carries. Here an
+execution lives from its first activation on this worker until it leaves the cache: finished, continued as
+new, evicted, or at the worker's stop. Between the hand-over of its first task and that activation it has
+*arrived*.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, deque
+from functools import partial
 from typing import Any
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
@@ -33,6 +36,8 @@ class Lives:
         self._limiter = limiter
         self._arrivals: deque[Arrival] = deque()
         self._begun: OrderedDict[str, None] = OrderedDict()
+        self._alive: set[object] = set()
+        self._lock = threading.Lock()
 
     def arrive(self, group: str) -> Arrival:
         """A task came whose execution is not known yet: it counts as alive until that is known."""
@@ -49,27 +54,43 @@ class Lives:
             return
         self._limiter.settle("workflow", lives=False, began=False)
 
-    def enter(self, run_id: str, replaying: bool) -> None:
-        """An execution lives here; it began if this is its first start and not its return to a cache."""
-        began = not replaying and run_id not in self._begun
-        if began:
-            self._begun[run_id] = None
-            if len(self._begun) > REMEMBERED:
-                self._begun.popitem(last=False)
+    def enter(self, run_id: str, replaying: bool) -> object:
+        """An execution lives here; it began if this is its first start and not its return to a cache.
+
+        The answer stands for it when it leaves.
+        """
+        life = object()
+        with self._lock:
+            self._alive.add(life)
+            began = not replaying and run_id not in self._begun
+            if began:
+                self._begun[run_id] = None
+                if len(self._begun) > REMEMBERED:
+                    self._begun.popitem(last=False)
         try:
             self._arrivals.popleft()
         except IndexError:  # a sticky task whose execution was evicted meanwhile
             self._limiter.revive("workflow", began=began)
         else:
             self._limiter.settle("workflow", lives=True, began=began)
+        return life
 
-    def leave(self) -> None:
+    def leave(self, life: object) -> None:
         """An execution left the worker."""
+        with self._lock:
+            if life not in self._alive:
+                return
+            self._alive.discard(life)
         self._limiter.end("workflow")
 
-    def lose(self) -> None:
+    def lose(self, life: object) -> None:
         """As `leave`, from a finaliser: settled by the next call into the hub."""
-        self._limiter.hub.returned.append(self.leave)
+        self._limiter.hub.returned.append(partial(self.leave, life))
+
+    def end(self) -> None:
+        """The worker stopped: what it had cached lives here no more, though the SDK evicts none of it."""
+        for life in tuple(self._alive):
+            self.leave(life)
 
 
 class CountedInstance(WorkflowInstance):
@@ -78,8 +99,7 @@ class CountedInstance(WorkflowInstance):
     def __init__(self, inner: WorkflowInstance, lives: Lives) -> None:
         self._inner = inner
         self._lives = lives
-        self._alive = False
-        self._gone = False
+        self._life: object = None
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         """Pass on, and count."""
@@ -87,10 +107,9 @@ class CountedInstance(WorkflowInstance):
             try:
                 return self._inner.activate(act)
             finally:
-                self._leave()
-        if not self._alive and not self._gone:
-            self._alive = True
-            self._lives.enter(act.run_id, act.is_replaying)
+                self._lives.leave(self._life)
+        if self._life is None:
+            self._life = self._lives.enter(act.run_id, act.is_replaying)
         return self._inner.activate(act)
 
     def get_serialization_context(self, command_info: Any) -> Any:
@@ -113,15 +132,8 @@ class CountedInstance(WorkflowInstance):
         return getattr(self._inner, name)
 
     def __del__(self) -> None:
-        if self._alive and not self._gone:  # evicted without being told, with the SDK's safe eviction off
-            self._gone = True
-            self._lives.lose()
-
-    def _leave(self) -> None:
-        if not self._gone:
-            self._gone = True
-            if self._alive:
-                self._lives.leave()
+        if self._life is not None:  # the SDK's safe eviction is off: it drops instances without a word
+            self._lives.lose(self._life)
 
 
 class CountingRunner(WorkflowRunner):

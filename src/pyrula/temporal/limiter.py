@@ -1,14 +1,15 @@
 """`WorkerLimiter`: pyrula's limiters under a worker of the official Temporal SDK.
 
-Source: the seed, whose limitables, levels and live configuration it keeps; docs/temporal.md says what differs.
+Source: the seed, whose limitables, levels and live configuration it keeps; docs/temporal.md has the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from temporalio.worker import (
+    Plugin,
     PollerBehaviorSimpleMaximum,
     SlotReserveContext,
     WorkerTuner,
@@ -22,6 +23,7 @@ from pyrula.limiters import hub as process_hub
 from pyrula.limiters.config import DEFAULT_CHECK_FREQUENCY, Duration
 from pyrula.limiters.worker import UNCHANGED
 from pyrula.temporal.executions import Arrival, CountingRunner, Lives
+from pyrula.temporal.running import EndsLives
 from pyrula.temporal.slots import Gate, LimitedSupplier, Place
 
 DEFAULT_POOL = 5
@@ -96,7 +98,7 @@ class ExecutionPollers(Pollers):
 
 
 class SharedPollers(Pollers):
-    """One of two groups that share a limit on workflow tasks: neither may take the last place from the other."""
+    """One of two groups that share a limit on workflow tasks: neither takes the last place from the other."""
 
     def __init__(self, limiter: Limiter, name: str, pool: int, other: str, first: bool) -> None:
         super().__init__(limiter, name, "workflow", pool)
@@ -162,6 +164,7 @@ class WorkerLimiter:
             task_poller_pool_size=task_poller_pool_size,
             task_poller_limiter=task_poller_limiter,
             strict=strict,
+            families_apart=True,
         )
         self._pool = task_poller_pool_size
         self._counts_tasks = workflow_counts == "tasks"
@@ -169,20 +172,24 @@ class WorkerLimiter:
         self._gate = Gate(self._limiter)
         self._remote = "activity_session" if session else "activity_regular"
 
-    def worker_options(self, *, workflow_runner: WorkflowRunner | None = None) -> dict[str, Any]:
+    def worker_options(
+        self, *, workflow_runner: WorkflowRunner | None = None, plugins: Sequence[Plugin] = ()
+    ) -> dict[str, Any]:
         """What the official Worker needs, as keyword arguments: tuner, poller behaviours, workflow runner.
 
         workflow_runner: the one the worker would have (None: the SDK's sandbox); it is wrapped and counted.
+        plugins: those the worker would have.
         """
         inner = workflow_runner or SandboxedWorkflowRunner()
         return {
+            "plugins": [*plugins, EndsLives(self._lives)],
             "tuner": WorkerTuner.create_composite(
                 workflow_supplier=self._workflow_supplier(),
                 activity_supplier=self._activity_supplier(),
                 local_activity_supplier=self._supplier(self._pollers("local", "activity_direct", None)),
                 nexus_supplier=self._supplier(self._pollers("nexus", "nexus", self._pool)),
             ),
-            # Half of the workflow polls go to the normal queue, where limits apply, and half to the sticky one.
+            # Half of the workflow polls go to the normal queue, where limits apply; half to the sticky one.
             "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(2 * self._pool),
             "nonsticky_to_sticky_poll_ratio": 0.5,
             "activity_task_poller_behavior": PollerBehaviorSimpleMaximum(self._pool),

@@ -177,7 +177,7 @@ class Gate:
 
 
 class LimitedSupplier(CustomSlotSupplier):
-    """One slot type's supplier. `group`: the pollers that ask; `eager`: what is handed over without a poll."""
+    """One slot type's supplier. `group`: the pollers that ask; `eager`: what is handed over unpolled."""
 
     def __init__(
         self,

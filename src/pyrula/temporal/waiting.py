@@ -1,8 +1,8 @@
 """A future that may be cancelled from a foreign thread.
 
 At shutdown the SDK's native thread calls `Task.cancel()`. With asyncio's debug mode on, any ordinary future
-that the task awaits then refuses the foreign thread, the thread panics and shutdown never ends. This one hands
-the request to its own loop.
+that the task awaits then refuses the foreign thread, the thread panics and shutdown never ends. This one
+hands the request to its own loop.
 """
 
 from __future__ import annotations
