@@ -178,6 +178,6 @@ class Lives:
         runs = [body.claim.run_id for body in list(self.executions.bodies.values())]
         if runs:
             self._setting.stuck(
-                f"worker {self._setting.worker_id} lost its leases and can't stop runs {', '.join(runs[:10])}: "
+                f"worker {self._setting.worker_id} lost its leases and can't stop {', '.join(runs[:10])}: "
                 "a thread of theirs goes on, or they block the event loop; they may run twice"
             )
