@@ -172,6 +172,9 @@ class History:
                 self.check(start, workflows, strict=not changes.more and budget == 256 and not again)
             audit(self.rows, self.now)
             wanted -= len(starts)
+            if wanted == 0 and starts and not changes.left:
+                left = [k.id for k in self.oracle.lanes.values() if self.could_go(k, workflows)]
+                assert changes.more or not left, f"startable, and not told: {left}"
             if not wanted or not changes.more:
                 break
             tell = []

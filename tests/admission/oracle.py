@@ -134,10 +134,10 @@ def audit(rows, now) -> None:
             assert opens is None or (gate.wake_at is not None and gate.wake_at <= opens), "no alarm is set"
     for gate in rows.gates.values():
         assert gate.waiting == waiting[gate.id], "waiters are miscounted"
-        assert (
-            gate.waiting
-            or not gate.heralds
-            or all(rows.lanes[key[3]].state == "ready" for key in gate.heralds.values())
-        ), "a herald is not ready"
+        for workflow, (_, _, _, lane_id) in gate.heralds.items():
+            herald = rows.lanes[lane_id]
+            assert (herald.state, herald.gate, herald.workflow) == ("ready", gate.id, workflow), (
+                "a false herald"
+            )
     for unit in rows.units.values():
         assert unit.ready == ready[unit.id], "ready lanes are miscounted"

@@ -55,6 +55,12 @@ class Bench:
             seat.lanes.discard(lane.id)
             self._push(seat)
 
+    @property
+    def occupied(self) -> bool:
+        """Whether a ready lane is known, or may be found where the last page ended."""
+        unread = self._more and self._after is not None
+        return unread or bool(self._page) or any(self._seats[key[2]].key == key for key in self._heap)
+
     def best(self) -> Lane | None:
         """The lane whose turn it is. It stays ready until the floor moves it."""
         while True:

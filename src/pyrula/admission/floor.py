@@ -106,6 +106,7 @@ class Floor:
             vtime=rows.vtime,
             starts=self._starts,
             more=self._more,
+            left=rows.left <= 0 and (bool(self._dirty) or self._bench.occupied),
             next_at=min(later, default=None),
             rung=frozenset(self._rung),
         )
