@@ -88,7 +88,7 @@ def _open_lane(tx: Tx, floor: Floor, loader: ShardLoader, lane_id: bytes, seq: i
     names = rows.gate_rows(loader.stamp(stamp_id), keys, plan.gates, plan.numbers)
     tx.many("admit.open_gate", names)
     lane = Lane(lane_id, unit_id(workflow, f"{priority} {unit_key}"), workflow, priority, plan.gates)
-    loader.plans[lane_id] = plan.numbers
+    loader.plans[lane_id], loader.seen[lane_id] = plan.numbers, lane
     if resumed:
         floor.resume(lane)
     else:

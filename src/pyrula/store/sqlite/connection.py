@@ -54,10 +54,10 @@ class SqliteTx:
 class Connection:
     """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in memory."""
 
-    def __init__(self, path: str, clock: Clock, *, memory: bool) -> None:
+    def __init__(self, path: str, clock: Clock, *, memory: bool, patience_ms: int = 0) -> None:
         self._clock = clock
         self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
-        self._db.set_busy_timeout(0)  # the caller decides how to wait: never by blocking the loop
+        self._db.set_busy_timeout(patience_ms)  # 0 on the loop, which must not block: the pump comes back
         self._tx = SqliteTx(self._db)
         self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
         self._pragma("foreign_keys=off")
@@ -135,7 +135,8 @@ class Connection:
         """The store's time never runs backwards: a wall clock that steps back adds nothing."""
         row = self._tx.row("connection.read_time")
         assert row is not None
-        time, wall = max(row, self._seen)
+        # of two readings at one time the later is that of the earlier wall: it was stepped back in between
+        time, wall = max(row, self._seen, key=lambda read: (read[0], -read[1]))
         now_wall = self._clock.wall()
         time += max(0, now_wall - wall)
         self._seen = (time, now_wall)
