@@ -1,0 +1,164 @@
+"""The route table, and the ASGI app that is made of it: `create_app(store)`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from pyrula.clock import Clock
+from pyrula.store.protocol import Store
+from pyrula.web import wire
+from pyrula.web.access import Tokens
+from pyrula.web.call import Call, Operation, Services, problem_response, serve
+from pyrula.web.edge import Edge
+from pyrula.web.live import Feeds
+from pyrula.web.metrics import Metrics
+from pyrula.web.openapi import document
+from pyrula.web.problems import Problem
+from pyrula.web.resources import gates, others, pages, runs, submitting
+from pyrula.workflows.client import WorkflowClient
+from pyrula.workflows.client.waits import Waits
+from pyrula.workflows.workflow import Registry
+
+
+async def openapi(call: Call) -> Response:
+    """This interface, described."""
+    return Response(wire.encode(DESCRIPTION), media_type=wire.JSON, headers={"Cache-Control": "no-cache"})
+
+
+# The order is that of the routes: `/{name}`, which submits, comes last.
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *runs.OPERATIONS,
+    *gates.OPERATIONS,
+    *others.OPERATIONS,
+    *pages.OPERATIONS,
+    Operation("GET", "/openapi.json", openapi, "open", "This interface, described", {200: dict[str, Any]}),
+    *submitting.OPERATIONS,
+)
+DESCRIPTION: Final = document([each for each in OPERATIONS if not each.path.startswith("/static")])
+
+
+class App:
+    """An ASGI app. stop(): end what waits (long polls, live views), so that the server can stop at once."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self.services = services
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+    def stop(self) -> None:
+        """Answer every long poll with how its run stands, and end every live view. Safe to call again."""
+        self.services.closing.set()
+        self.services.feeds.stop()
+
+
+def create_app(
+    store: Store,
+    *,
+    registry: Registry | None = None,
+    tokens: Tokens | None = None,
+    metrics: Metrics | bool = True,
+    cors_origins: Sequence[str] = (),
+    secure_cookie: bool = False,
+    max_body: int | None = None,
+    on_start: Callable[[], Awaitable[None]] | None = None,
+    on_stop: Callable[[], Awaitable[None]] | None = None,
+) -> App:
+    """The HTTP interface and the page of a store, as an ASGI app for any server.
+
+    registry: the workflows whose code this process has; the default one if left out. tokens: who may do what; without
+    them it serves requests that name this machine (localhost) only. metrics: False for none. cors_origins: sites whose
+    pages may call it with a bearer token; none by default. secure_cookie: mark the page's cookie Secure even where the
+    server sees plain HTTP, behind a proxy. max_body: bytes of a request's body. on_start, on_stop: awaited when the app
+    starts and stops. Who opened the store closes it.
+    """
+    clock: Clock = store.clock
+    closing = asyncio.Event()
+    client = WorkflowClient(store, registry)
+    feeds = Feeds(store, clock, closing)
+    figures = Metrics() if metrics is True else metrics or None
+    services = Services(
+        client=client,
+        store=store,
+        clock=clock,
+        tokens=tokens,
+        feeds=feeds,
+        closing=closing,
+        waits=Waits(store),
+        secure=secure_cookie,
+        metrics=None if figures is None else lambda: figures.render(store),
+        **({} if max_body is None else {"max_body": max_body}),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await store.connect()
+        if on_start is not None:
+            await on_start()
+        yield
+        closing.set()
+        await feeds.close()
+        if on_stop is not None:
+            await on_stop()
+
+    middleware = [Middleware(Edge, clock=clock)]
+    if cors_origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(cors_origins),
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["Authorization", "Content-Type", "Idempotency-Key"],
+                expose_headers=["X-Request-ID", "Location"],
+            )
+        )
+    app = Starlette(
+        routes=_routes(services),
+        middleware=middleware,
+        exception_handlers={HTTPException: _http_problem},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return App(app, services)
+
+
+def _routes(services: Services) -> list[Route]:
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in OPERATIONS:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return [
+        Route(path, _endpoint(methods, services), methods=list(methods)) for path, methods in by_path.items()
+    ]
+
+
+def _endpoint(methods: dict[str, Operation], services: Services) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        operation = methods["GET" if request.method == "HEAD" else request.method]
+        return await serve(operation, services, request)
+
+    return endpoint
+
+
+async def _http_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    request_id = str(request.scope.get("pyrula.request_id", ""))
+    if error.status_code == 405:
+        allow = (error.headers or {}).get("Allow", "")
+        detail = f"{request.method} is not served here; this address takes {allow}"
+        return problem_response(Problem("method_not_allowed", detail, {"Allow": allow}), request_id)
+    return problem_response(
+        Problem("not_found", "there is nothing at this address; /openapi.json lists what there is"), request_id
+    )

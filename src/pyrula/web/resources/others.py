@@ -1,0 +1,97 @@
+"""`/workers`, `/workflows`, `/buffers`, `/schedules`, `/stats`, and what a load balancer asks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from pyrula.web import wire
+from pyrula.web.call import Call, Operation
+from pyrula.web.problems import Problem
+
+
+async def workers(call: Call) -> wire.Listing:
+    """Workers, and what they say of themselves."""
+    return wire.Listing(items=await call.services.store.workers())
+
+
+async def workflows(call: Call) -> wire.Listing:
+    """What workers have registered."""
+    return wire.Listing(items=await call.services.store.workflows())
+
+
+async def restamp(call: Call) -> wire.Done:
+    """Give queued runs the current declaration."""
+    name = call.path["workflow"]
+    count = await call.client.restamp(name)
+    call.audit("restamp", workflow=name, count=count)
+    return wire.Done(count=count)
+
+
+async def buffers(call: Call) -> wire.Listing:
+    """Buffers of events that have not fired, the one due first first."""
+    query = call.query
+    at, limit = int(query["cursor"] or 0), query["limit"]
+    found = await call.services.store.buffer_page(query["workflow"], query["search"], limit + 1, at)
+    return wire.Listing(items=found[:limit], cursor=str(at + limit) if len(found) > limit else None)
+
+
+async def flush(call: Call) -> wire.Triggered:
+    """Fire a buffer now."""
+    name, key = call.path["workflow"], call.body.key
+    run_id = await call.client.flush(name, key)
+    call.audit("flush", workflow=name, key=key, run_id=run_id)
+    return wire.Triggered(run_id=run_id)
+
+
+async def schedules(call: Call) -> wire.Listing:
+    """Schedules, with their next ticks."""
+    return wire.Listing(items=await call.services.store.schedules())
+
+
+async def stats(call: Call) -> dict[str, Any]:
+    """What runs, what waits, and for what."""
+    return await call.services.feeds.overview()
+
+
+async def healthz(call: Call) -> wire.Health:
+    """The process answers."""
+    return wire.Health()
+
+
+async def readyz(call: Call) -> wire.Health:
+    """The store answers, and the server is not about to stop."""
+    if call.services.closing.is_set():
+        raise Problem("store_unavailable", "the server is stopping")
+    await call.services.store.now()
+    return wire.Health()
+
+
+async def metrics(call: Call) -> Response:
+    """For Prometheus."""
+    if call.services.metrics is None:
+        raise Problem("not_found", "this server was made without metrics")
+    return Response(await call.services.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation("GET", "/workers", workers, "read", "Workers", {200: wire.Listing}),
+    Operation("GET", "/workflows", workflows, "read", "Workflows that workers have registered", {200: wire.Listing}),
+    Operation("POST", "/workflows/{workflow}/restamp", restamp, "full", "Give its queued runs the current declaration", {200: wire.Done}, body=wire.Nothing, problems=("workflow_not_found", "key_needs_code", "key_failed")),
+    Operation(
+        "GET", "/buffers", buffers, "read", "Buffers of events", {200: wire.Listing},
+        (
+            wire.Query(name="workflow", about="of this workflow", most=200),
+            wire.Query(name="search", about="whose key holds this", most=200),
+            wire.LIMIT,
+            wire.CURSOR,
+        ),
+    ),
+    Operation("POST", "/buffers/{workflow}/flush", flush, "full", "Fire a buffer now", {200: wire.Triggered}, body=wire.Flush, problems=("workflow_not_found", "invalid_payload")),
+    Operation("GET", "/schedules", schedules, "read", "Schedules", {200: wire.Listing}),
+    Operation("GET", "/stats", stats, "read", "What runs, what waits, and for what", {200: dict[str, Any]}),
+    Operation("GET", "/healthz", healthz, "open", "The process answers", {200: wire.Health}),
+    Operation("GET", "/readyz", readyz, "open", "The store answers", {200: wire.Health}),
+    Operation("GET", "/metrics", metrics, "read", "Figures for Prometheus", {200: str}, media="text/plain"),
+)  # fmt: skip
