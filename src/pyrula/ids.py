@@ -44,3 +44,8 @@ def store_id() -> str:
 def chance() -> float:
     """A random number in [0, 1), for jitter."""
     return random.random()
+
+
+def token() -> bytes:
+    """A new id for one transaction, 16 bytes: tells afterwards whether it was committed."""
+    return secrets.token_bytes(16)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,6 +10,9 @@ from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
+from tests.stores import postgres_server, store_kind, store_url
+
+__all__ = ["postgres_server", "store_kind", "store_url"]
 
 
 @pytest.fixture
@@ -18,14 +20,9 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-@pytest.fixture(params=["memory", "file"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    yield "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path}/runs.db"
-
-
 @pytest.fixture
-async def store(url: str, clock: VirtualClock) -> AsyncIterator[Store]:
-    store = open_store(url, clock=clock)
+async def store(store_url: str, clock: VirtualClock) -> AsyncIterator[Store]:
+    store = open_store(store_url, clock=clock)
     await store.connect()
     yield store
     found = await store.check()

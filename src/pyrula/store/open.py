@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from pyrula.clock import Clock, SystemClock
@@ -17,7 +19,7 @@ from pyrula.store.sqlite.store import SqliteStore
 RETENTION: Final = timedelta(days=7)
 _KINDS: Final = (
     '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" (an absolute path) '
-    'or "sqlite://" (in memory)'
+    '"sqlite://" (in memory), or "postgresql://user@host/database"'
 )
 
 
@@ -28,7 +30,8 @@ def open_store(
     missing.
 
     url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://`
-    (in memory, for one process). clock: another than the machine's. retention: how long finished runs are
+    (in memory, for one process); `postgresql://user@host/database` (`?schema=`, "pyrula" if it names none;
+    `?listen=` for a direct URL beside a transaction pooler). clock: another than the machine's. retention: how long finished runs are
     kept, seconds or a timedelta, above 0. Close it with `await store.close()`, or use it in `async with`.
     Raises `ConfigurationError` for a URL that it can't serve.
     """
@@ -42,6 +45,8 @@ def open_store(
             f"open_store: {len(urls)} URLs ({shown(urls, 200)}); this version opens a store of one shard: "
             "pass one URL"
         )
+    if _is_postgres(urls[0]):
+        return _postgres(urls[0], clock, kept)
     path = _sqlite_path(urls[0])
     # memdb: connections of this process that name it alike share it; a store id makes the name its own
     where = f"file:/{store_id()}?vfs=memdb" if path is None else path
@@ -50,8 +55,30 @@ def open_store(
 
 def store_exists(url: str) -> bool:
     """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it."""
+    if _is_postgres(url):
+        return _postgres_module().exists(url)
     path = _sqlite_path(url)
     return path is None or Path(path).exists()
+
+
+def _is_postgres(url: object) -> bool:
+    return isinstance(url, str) and url.startswith(("postgresql://", "postgres://"))
+
+
+def _postgres(url: str, clock: Clock | None, retention: int) -> Store:
+    return _postgres_module().PostgresStore(url, clock=clock, retention=retention)
+
+
+def _postgres_module() -> ModuleType:
+    """Imported when a URL asks for it: its driver is an extra."""
+    try:
+        return import_module("pyrula.store.postgres.store")
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise ConfigurationError(
+            "a postgresql: URL needs the driver psycopg: pip install 'pyrula-workflows[postgres]'"
+        ) from None
 
 
 def _sqlite_path(url: object) -> str | None:

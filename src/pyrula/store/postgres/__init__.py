@@ -1,0 +1,1 @@
+"""One shard in one schema of a PostgreSQL database."""

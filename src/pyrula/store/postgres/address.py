@@ -1,0 +1,92 @@
+"""Where a shard is: a `postgresql:` URL, taken apart."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from pyrula.errors import ConfigurationError, shown
+
+DEFAULT_SCHEMA: Final = "pyrula"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_PATIENCE: Final = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+    "application_name": "pyrula",
+}
+"""A server that vanished is noticed within about 20 s; what the URL says goes first."""
+
+
+class Address(NamedTuple):
+    """conninfo: for libpq. schema: where the shard's tables are. listen: libpq's for LISTEN, None: as conninfo.
+    shown: fit for messages."""
+
+    conninfo: str
+    schema: str
+    listen: str | None
+    shown: str
+
+    @property
+    def lock(self) -> int:
+        """The advisory lock of the shard's turns: the same for everybody who names the schema so."""
+        digest = blake2b(f"pyrula shard {self.schema}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+    @property
+    def channel(self) -> str:
+        """The channel on which news of this shard is told."""
+        return "pyrula_" + blake2b(self.schema.encode(), digest_size=8).hexdigest()
+
+
+def address(url: str) -> Address:
+    """Take a URL apart: `postgresql://user@host/database?schema=…&listen=…`, and whatever libpq takes beside.
+
+    schema: lower case; "pyrula" if it names none. listen: the (percent-encoded) URL of a direct connection, where
+    `url` goes through a transaction pooler. Raises ConfigurationError.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise ConfigurationError(f"open_store: {shown(url)} is no postgresql: URL")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    schema = options.pop("schema", DEFAULT_SCHEMA)
+    listen = options.pop("listen", None)
+    place = _without_password(url)
+    if not _SCHEMA.fullmatch(schema):
+        raise ConfigurationError(
+            f"open_store: {place}: schema={shown(schema)}; use 1 to 63 of a-z, 0-9 and _, not beginning with a digit"
+        )
+    if listen is not None and urlsplit(listen).scheme not in ("postgresql", "postgres"):
+        raise ConfigurationError(
+            f"open_store: {place}: listen={shown(_without_password(listen))} is no postgresql: URL; "
+            "percent-encode a whole URL there"
+        )
+    return Address(
+        urlunsplit(parts._replace(query=_query(options))),
+        schema,
+        None if listen is None else _direct(listen),
+        place,
+    )
+
+
+def _direct(listen: str) -> str:
+    parts = urlsplit(listen)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options.pop("schema", None)
+    return urlunsplit(parts._replace(query=_query(options)))
+
+
+def _query(options: dict[str, str]) -> str:
+    return urlencode(_PATIENCE | options, quote_via=quote)
+
+
+def _without_password(url: str) -> str:
+    """A URL as a message may show it."""
+    parts = urlsplit(url)
+    name, at, host = parts.netloc.rpartition("@")
+    query = parts.query.partition("listen=")[0].rstrip("&")
+    return urlunsplit(parts._replace(netloc=f"{name.partition(':')[0]}{at}{host}", query=query))

@@ -1,0 +1,249 @@
+"""One connection: transactions under the shard's lock or beside it, and the `Tx` that verbs run on.
+
+Statements go through psycopg's libpq layer, one blocking call each, which gives the interpreter's lock away once
+per statement: beside a busy event loop each such hand-over costs (docs/decisions/0002-postgresql-driver.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Transformer
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGresult
+
+from pyrula.clock import Clock, SystemClock
+from pyrula.store.postgres.address import Address
+from pyrula.store.postgres.encode import BINARY, columns, encode
+from pyrula.store.shard.tx import Row, Tx
+from pyrula.store.statements import statements
+
+T = TypeVar("T")
+Verb = Callable[[Tx], T]
+_PACKAGE: Final = "pyrula.store.postgres"
+_BESIDE: Final = {"submit.timer": "submit.timer_beside", "submit.wall_timer": "submit.wall_timer_beside"}
+"""Blocks that a transaction beside the lock runs in another form: it may commit after turns that began later."""
+_MODIFIES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
+_FORGET_EVERY: Final = 1000
+_DONE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+
+
+class Lost(Exception):
+    """The connection broke before the transaction's commit was sent: nothing of it happened."""
+
+
+class AnswerLost(Exception):
+    """The connection broke while a commit was under way: it may have happened. answers: of the verbs, if it has."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        super().__init__("the answer to a commit was lost")
+        self.answers = answers
+
+
+class _Block(NamedTuple):
+    """A statement. bulk: its parameters are arrays; modifies: it may write."""
+
+    name: bytes
+    sql: bytes
+    bulk: bool
+    modifies: bool
+
+
+@cache
+def _blocks() -> dict[str, _Block]:
+    return {
+        address: _Block(address.encode(), sql.encode(), "[]" in sql, _MODIFIES.search(sql) is not None)
+        for address, sql in statements(_PACKAGE).items()
+    }
+
+
+class PostgresTx:
+    """A `Tx` on one connection."""
+
+    __slots__ = ("_blocks", "_connection", "_prepared", "_transform", "beside", "now", "wall", "wrote")
+
+    def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool) -> None:
+        self._connection = connection.pgconn
+        self._blocks = _blocks()
+        self._transform = Transformer(connection)
+        self._prepared: set[bytes] | None = set() if prepare else None
+        self.now = 0
+        self.wall = 0
+        self.beside = False
+        self.wrote = False
+
+    def rows(self, block: str, *params: Any) -> list[Row]:
+        """All rows of one statement."""
+        statement = self._blocks[block]
+        values: Sequence[Any] = [[value] for value in params] if statement.bulk else params
+        return self._fetch(self._execute(statement, values))
+
+    def row(self, block: str, *params: Any) -> Row | None:
+        """Its first row."""
+        rows = self.rows(block, *params)
+        return rows[0] if rows else None
+
+    def run(self, block: str, *params: Any) -> int:
+        """Run it; the number of rows it changed."""
+        statement = self._blocks[block]
+        values: Sequence[Any] = [[value] for value in params] if statement.bulk else params
+        return self._execute(statement, values).command_tuples or 0
+
+    def many(self, block: str, params: Sequence[Row]) -> None:
+        """Run it once, with an array for each column of `params`."""
+        if params:
+            self._execute(self._blocks[_BESIDE.get(block, block) if self.beside else block], columns(params))
+
+    def match(self, block: str, params: Iterable[Row]) -> list[Row]:
+        """All rows that it returns for all of these parameters; one statement, with an array for each column."""
+        found = list(params)
+        return self._fetch(self._execute(self._blocks[block], columns(found))) if found else []
+
+    def script(self, text: str) -> list[Row]:
+        """Run several statements without parameters, in one round trip; the rows of the last."""
+        return self._fetch(self._checked(self._connection.exec_(text.encode())))
+
+    def _execute(self, block: _Block, params: Sequence[Any]) -> PGresult:
+        encoded = [encode(value) for value in params]
+        values, formats = [value for value, _ in encoded], [form for _, form in encoded]
+        if self._prepared is None:
+            result = self._connection.exec_params(block.sql, values, None, formats, BINARY)
+        else:
+            if block.name not in self._prepared:
+                self._checked(self._connection.prepare(block.name, block.sql))
+                self._prepared.add(block.name)
+            result = self._connection.exec_prepared(block.name, values, formats, BINARY)  # type: ignore[arg-type]  # NULL is None
+        self._checked(result)
+        if block.modifies and (result.ntuples or result.command_tuples):
+            self.wrote = True
+        return result
+
+    def _fetch(self, result: PGresult) -> list[Row]:
+        if not result.ntuples:
+            return []
+        self._transform.set_pgresult(result)
+        return self._transform.load_rows(0, result.ntuples, tuple)
+
+    def _checked(self, result: PGresult) -> PGresult:
+        if result.status in _DONE:
+            return result
+        if self._connection.status != ConnStatus.OK:
+            raise Lost(self._connection.get_error_message().strip())
+        raise errors.error_from_result(result)
+
+
+class Connection:
+    """A connection of one thread to one shard. clock: None for the server's."""
+
+    def __init__(self, address: Address, clock: Clock | None) -> None:
+        self._clock = None if isinstance(clock, SystemClock) else clock
+        self._lock = address.lock
+        self._schema = address.schema
+        self._db = psycopg.connect(address.conninfo, autocommit=True)
+        # A pooler answers with a process number of its own making, and may give each transaction another server.
+        own = self._db.execute("SELECT pg_backend_pid()").fetchone()
+        self.pooled = own is None or own[0] != self._db.info.backend_pid
+        self._tx = PostgresTx(self._db, prepare=not self.pooled)
+        self._sql = statements(_PACKAGE)
+        self._seen = (0, 0)
+        self._number = 0  # of the clock's row
+        self._horizon = 0  # every transaction before this one is over
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used for another transaction."""
+        return self._db.pgconn.status == ConnStatus.OK
+
+    def close(self) -> None:
+        """Close it; an open transaction is rolled back."""
+        self._db.close()
+
+    # -- transactions
+
+    def write(self, verbs: Sequence[Verb[Any]], token: bytes, *, locked: bool) -> tuple[list[Any], bool]:
+        """Run verbs in one transaction; their answers, and whether anything was written.
+
+        locked: under the shard's lock; else beside it, where only what touches no lane and no gate may run. token:
+        remembered with the commit (`committed`). What a verb raises rolls all of them back. Raises `Lost`, `AnswerLost`,
+        and what psycopg raises.
+        """
+        tx = self._tx
+        try:
+            self._begin("connection.begin_locked" if locked else "connection.begin", beside=not locked)
+            answers = [verb(tx) for verb in verbs]
+            if tx.wrote:
+                self._keep(token, locked=locked)
+        except BaseException:
+            self._roll_back()
+            raise
+        if not tx.wrote:
+            self._roll_back()
+            return answers, False
+        try:
+            tx.script("COMMIT")
+        except Lost:
+            raise AnswerLost(answers) from None
+        except BaseException:
+            self._roll_back()
+            raise
+        if locked and self._number % _FORGET_EVERY == 0:
+            self._forget()
+        return answers, True
+
+    def _keep(self, token: bytes, *, locked: bool) -> None:
+        """What goes with every commit: its token, and under the lock the clock."""
+        tx = self._tx
+        if locked:
+            tx.run("connection.tick", self._number + 1, tx.now, tx.wall, self._horizon, token)
+        else:
+            tx.run("connection.keep_token", token, tx.now)
+
+    def _forget(self) -> None:
+        """Drop rows of the clock and of commits that nobody needs; a failure only leaves them for the next time."""
+        try:
+            self._begin("connection.begin")
+            self._tx.run("connection.forget", self._number, self._tx.now)
+            self._tx.script("COMMIT")
+        except (Lost, psycopg.Error):
+            self._roll_back()
+
+    def committed(self, token: bytes) -> bool:
+        """Whether the transaction of this token was committed; waits for it if it is still under way."""
+        self._begin("connection.begin")
+        try:
+            return not self._tx.rows("connection.claim_token", token, self._tx.now)
+        finally:
+            self._roll_back()
+
+    def read(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+        """Run verbs that only read, on one snapshot."""
+        self._begin("connection.begin_read")
+        try:
+            return [verb(self._tx) for verb in verbs]
+        finally:
+            self._roll_back()
+
+    def _begin(self, block: str, *, beside: bool = False) -> None:
+        tx = self._tx
+        tx.wrote, tx.beside = False, beside
+        rows = tx.script(self._sql[block].format(schema=self._schema, lock=self._lock))
+        assert len(rows) == 1, f"schema {self._schema}: the table clock is empty"
+        self._number, time, wall, server_wall, self._horizon = rows[0]
+        # The store's time never runs backwards: a wall clock that steps back adds nothing.
+        time, wall = max((time, wall), self._seen)
+        now_wall = server_wall if self._clock is None else self._clock.wall()
+        time += max(0, now_wall - wall)
+        self._seen = (time, now_wall)
+        tx.now, tx.wall = time, now_wall
+
+    def _roll_back(self) -> None:
+        if self.alive:
+            try:
+                self._tx.script("ROLLBACK")
+            except (Lost, psycopg.Error):
+                self.close()

@@ -1,0 +1,54 @@
+"""Parameters on their way to the server. Their types are in the SQL (`$1::bigint`), so a value only has to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final
+
+TEXT, BINARY = 0, 1
+"""Formats of libpq."""
+_BYTEA, _TEXT_TYPE = 17, 25
+_HEAD: Final = Struct("!iIIii")
+_SIZE: Final = Struct("!i")
+_NULL: Final = _SIZE.pack(-1)
+
+
+def encode(value: Any) -> tuple[bytes | None, int]:
+    """One parameter, and its format. A list is an array of one dimension: int, str or bytes, with None among them."""
+    if value is None:
+        return None, TEXT
+    if isinstance(value, int):
+        return b"%d" % value, TEXT
+    if isinstance(value, str):
+        return value.encode(), TEXT
+    if isinstance(value, bytes):
+        return value, BINARY
+    if isinstance(value, list):
+        return _array(value)
+    raise TypeError(f"a parameter is {type(value).__name__}; SQL blocks take int, str, bytes, None and lists of them")
+
+
+def _array(values: Sequence[Any]) -> tuple[bytes, int]:
+    first = next((value for value in values if value is not None), None)
+    if first is None or isinstance(first, int):
+        words = ["NULL" if value is None else str(int(value)) for value in values]
+        return ("{" + ",".join(words) + "}").encode(), TEXT
+    if isinstance(first, str):
+        return _binary(_TEXT_TYPE, [None if value is None else value.encode() for value in values]), BINARY
+    return _binary(_BYTEA, values), BINARY
+
+
+def _binary(element: int, values: Sequence[bytes | None]) -> bytes:
+    parts = [_HEAD.pack(1, int(None in values), element, len(values), 1)]
+    for value in values:
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (_SIZE.pack(len(value)), value)
+    return b"".join(parts)
+
+
+def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Rows of parameters, at least one, as an array per parameter."""
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,127 @@
+"""Bring a schema to this code's version: forward only, any number of starts at once."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from pyrula.clock import Clock, SystemClock
+from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
+from pyrula.store.postgres.address import Address
+from pyrula.store.statements import statements
+
+VERSION: Final = 1
+_STEPS: Final[dict[int, str]] = {}
+"""Version that a step starts from → its block in migrate.sql; it leads to the next one."""
+_PACKAGE: Final = "pyrula.store.postgres"
+
+
+def prepare(address: Address, clock: Clock | None, store: str, shard: int, shards: int) -> None:
+    """Create the schema if it is not there; check that it is of this version and this shard of its store.
+
+    Raises SchemaMismatch, ShardMismatch, StoreUnavailable (the role may not create it), and what psycopg raises.
+    """
+    with psycopg.connect(address.conninfo, autocommit=True) as connection:
+        found = _identity(connection, address)
+        if found is None:
+            found = _create(connection, address, clock, store, shard, shards)
+    version, _, its_shard, its_shards = found
+    if version != VERSION:
+        raise SchemaMismatch(_mismatch(address, version))
+    if (its_shard, its_shards) != (shard, shards):
+        raise ShardMismatch(
+            f"{address.shown}: it is shard {its_shard} of {its_shards}, and was opened as shard {shard} of {shards}; "
+            "open the store with the same URLs in the same order"
+        )
+
+
+def migrate(address: Address, clock: Clock | None, store: str, shard: int, shards: int) -> tuple[int | None, int]:
+    """Create the schema, or bring it forward; answers the version it had (None: it was not there) and has.
+
+    One transaction under the shard's lock: whoever comes at the same time waits, and finds it done. Raises as `prepare`.
+    """
+    with psycopg.connect(address.conninfo, autocommit=True) as connection:
+        found = _identity(connection, address)
+        if found is None:
+            _create(connection, address, clock, store, shard, shards)
+            return None, VERSION
+        with connection.transaction():
+            _enter(connection, address)
+            before = version = _identity(connection, address)[0]  # type: ignore[index]  # it was there a moment ago
+            if version > VERSION:
+                raise SchemaMismatch(_mismatch(address, version))
+            while version < VERSION:
+                connection.execute(statements(_PACKAGE)[f"migrate.{_STEPS[version]}"])
+                version += 1
+                connection.execute("UPDATE meta SET version = %s", (version,))
+    return before, VERSION
+
+
+def is_there(address: Address) -> bool:
+    """Whether the schema holds a store. Raises StoreUnavailable when the database can't be reached."""
+    try:
+        with psycopg.connect(address.conninfo, autocommit=True) as connection:
+            return _identity(connection, address) is not None
+    except psycopg.OperationalError as error:
+        raise StoreUnavailable(f"{address.shown}: can't be reached: {error}") from error
+
+
+def _mismatch(address: Address, version: int) -> str:
+    what = f"{address.shown}: its schema is version {version}, this pyrula writes version {VERSION}; "
+    if version > VERSION:
+        return what + "a newer pyrula has brought it forward: upgrade this one"
+    return what + "run `pyrula migrate` with this pyrula, then start again"
+
+
+def _identity(connection: psycopg.Connection[Any], address: Address) -> tuple[int, str, int, int] | None:
+    """(version, store, shard, shards), or None if there is no such store."""
+    there = connection.execute("SELECT to_regclass(%s)", (f'"{address.schema}".meta',)).fetchone()
+    if there is None or there[0] is None:
+        return None
+    query = sql.SQL("SELECT version, store, shard, shards FROM {}.meta").format(sql.Identifier(address.schema))
+    return connection.execute(query).fetchone()
+
+
+def _enter(connection: psycopg.Connection[Any], address: Address) -> None:
+    """Take the shard's lock for this transaction, and look into its schema."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (address.lock,))
+    connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(address.schema)))
+
+
+def _create(
+    connection: psycopg.Connection[Any], address: Address, clock: Clock | None, store: str, shard: int, shards: int
+) -> tuple[int, str, int, int]:
+    blocks = statements(_PACKAGE)
+    try:
+        with connection.transaction():
+            _enter(connection, address)
+            found = _identity(connection, address)
+            if found is not None:  # another process was faster
+                return found
+            _create_schema(connection, address)
+            connection.execute(blocks["schema.schema"], prepare=False)
+            cursor = psycopg.RawCursor(connection)
+            cursor.execute(blocks["connection.create"], (VERSION, store, shard, shards))
+            cursor.execute(blocks["connection.start_clock"], (_wall(connection, clock),))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise StoreUnavailable(
+            f"{address.shown}: there is no store in schema {address.schema!r}, and this role may not make one: {error}; "
+            f"as a role that may: CREATE SCHEMA {address.schema} AUTHORIZATION <role>"
+        ) from error
+    return VERSION, store, shard, shards
+
+
+def _create_schema(connection: psycopg.Connection[Any], address: Address) -> None:
+    row = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (address.schema,)).fetchone()
+    if row is None:  # one that was made for this role needs no right to make others
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address.schema)))
+
+
+def _wall(connection: psycopg.Connection[Any], clock: Clock | None) -> int:
+    if clock is not None and not isinstance(clock, SystemClock):
+        return clock.wall()
+    row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,227 @@
+"""A thread with a connection of its own: what gathers while one transaction is under way goes into the next."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+import psycopg
+
+from pyrula.clock import SECOND, SystemClock
+from pyrula.errors import StoreBusy, StoreClosed, StoreUnavailable
+from pyrula.ids import chance, token
+from pyrula.store.postgres.connection import AnswerLost, Connection, Lost, Verb
+
+T = TypeVar("T")
+Kind = Literal["locked", "beside", "read"]
+"""Under the shard's lock; a write beside it; a read."""
+
+_GATHER: Final = 256
+"""Verbs in one transaction: bounds how long the lock is held."""
+_GIVE_UP_SECONDS: Final = 60
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
+_SWITCH_SECONDS: Final = 0.0001
+_AGAIN: Final = frozenset(
+    {
+        "40001",  # serialization_failure
+        "40P01",  # deadlock_detected
+        "55P03",  # lock_not_available: the lock was not free in time
+        "57014",  # query_canceled: the statement took too long
+        "25P03",  # idle_in_transaction_session_timeout
+        "0A000",  # feature_not_supported: a kept plan is of another schema version
+    }
+)
+"""SQLSTATEs after which the same transaction may be tried again."""
+
+
+class _Switch:
+    """Python hands its own lock over every 5 ms; a thread that holds the shard's lock can't wait that long for each of
+    its statements beside a loop that never rests. So it is every 0.1 ms while a transaction is open."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        self._usual = 0.0
+
+    @contextmanager
+    def quick(self) -> Iterator[None]:
+        with self._lock:
+            self._open += 1
+            if self._open == 1:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._usual, _SWITCH_SECONDS))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open -= 1
+                if self._open == 0:
+                    sys.setswitchinterval(self._usual)
+
+
+_SWITCH: Final = _Switch()
+_CLOCK: Final = SystemClock()  # how long to try is about this machine, whatever clock the store goes by
+
+
+class _Ask(NamedTuple):
+    verb: Verb[Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class Pump:
+    """Verbs go in, answers come out. connect: makes the connection, in the pump's thread, and again after a loss.
+    wrote: called in the pump's thread after each commit, before the answers are given."""
+
+    def __init__(self, kind: Kind, connect: Callable[[], Connection], wrote: Callable[[], None], place: str) -> None:
+        self._kind, self._connect, self._wrote, self._place = kind, connect, wrote, place
+        self._connection: Connection | None = None
+        self._waiting: deque[_Ask] = deque()
+        self._ready = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    async def run(self, verb: Verb[T]) -> T:
+        """Run `verb` in the next transaction; its answer, once that is durable.
+
+        Raises what the verb raises, `StoreBusy` or `StoreUnavailable` when it could not be done within a minute,
+        `StoreClosed`.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._ready:
+            if self._closed:
+                raise StoreClosed(f"the store {self._place} was closed; open it again with open_store()")
+            self._waiting.append(_Ask(verb, future, loop))
+            if self._thread is None:
+                # A daemon: a program that forgets to close the store ends all the same; commits are whole or not at all.
+                self._thread = threading.Thread(target=self._pump, name=f"pyrula-{self._kind}", daemon=True)
+                self._thread.start()
+            self._ready.notify()
+        return await future
+
+    def close(self) -> None:
+        """Let the transaction under way end, and the thread with it. What still waits gets `StoreClosed`. Blocks."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    # -- in the thread
+
+    def _pump(self) -> None:
+        while True:
+            with self._ready:
+                while not self._waiting and not self._closed:
+                    self._ready.wait()
+                batch = [self._waiting.popleft() for _ in range(min(_GATHER, len(self._waiting)))]
+                if self._closed:
+                    batch += self._waiting
+                    self._waiting.clear()
+                    break
+            self._serve([ask for ask in batch if not ask.future.cancelled()])
+        if self._connection is not None:
+            self._connection.close()
+        _answer([(ask, StoreClosed(f"the store {self._place} was closed before this was done")) for ask in batch])
+
+    def _serve(self, batch: list[_Ask]) -> None:
+        if not batch:
+            return
+        try:
+            answers, written = self._persist([ask.verb for ask in batch])
+        except Exception as error:
+            if len(batch) == 1:
+                _answer([(batch[0], error)])
+            elif isinstance(error, StoreBusy | StoreUnavailable):
+                _answer([(ask, error) for ask in batch])
+            else:  # one of the verbs raised: nobody else may suffer for it
+                for ask in batch:
+                    self._serve([ask])
+            return
+        if written:
+            self._wrote()
+        _answer(list(zip(batch, answers, strict=True)))
+
+    def _persist(self, verbs: list[Verb[Any]]) -> tuple[list[Any], bool]:
+        """Run verbs, again and again while the server is away or others are in the way."""
+        give_up = _CLOCK.monotonic() + _GIVE_UP_SECONDS * SECOND
+        pause = _FIRST_PAUSE
+        unsure: tuple[bytes, list[Any]] | None = None
+        while True:
+            mark = token()
+            try:
+                connection = self._connected()
+                with _SWITCH.quick():
+                    if unsure is not None:
+                        lost_mark, answers = unsure
+                        if connection.committed(lost_mark):
+                            return answers, True
+                        unsure = None
+                    if self._kind == "read":
+                        return connection.read(verbs), False
+                    return connection.write(verbs, mark, locked=self._kind == "locked")
+            except AnswerLost as error:
+                unsure, trouble = (mark, error.answers), f"{error}"
+            except Lost as error:
+                trouble = f"the connection was lost ({error})"
+            except psycopg.Error as error:
+                if error.sqlstate is not None and error.sqlstate not in _AGAIN and not _is_away(error):
+                    raise
+                trouble = f"{type(error).__name__}: {error}".strip()
+            self._pause_or_give_up(pause, give_up, trouble)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _connected(self) -> Connection:
+        if self._connection is not None and not self._connection.alive:
+            self._connection.close()
+            self._connection = None
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _pause_or_give_up(self, pause: float, give_up: int, trouble: str) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self._place} was closed before this was done")
+        if _CLOCK.monotonic() > give_up:
+            if self._connection is not None and self._connection.alive:
+                raise StoreBusy(f"{self._place}: tried for {_GIVE_UP_SECONDS} s, at last: {trouble}; call again")
+            raise StoreUnavailable(
+                f"{self._place}: can't be reached since {_GIVE_UP_SECONDS} s: {trouble}; see that the server runs, "
+                "and call again"
+            )
+        with self._ready:
+            self._ready.wait_for(lambda: self._closed, pause * (0.5 + chance()))
+
+
+def _is_away(error: psycopg.Error) -> bool:
+    """Whether it only says that the server is not there now: it restarts, or has no connection left."""
+    state = error.sqlstate or ""
+    return state.startswith(("080", "57P", "53300"))
+
+
+def _answer(answers: list[tuple[_Ask, Any]]) -> None:
+    """Resolve futures in the loops that wait for them."""
+    loops = {id(ask.loop): ask.loop for ask, _ in answers}
+    for key, loop in loops.items():
+        theirs = [(ask.future, answer) for ask, answer in answers if id(ask.loop) == key]
+        try:
+            loop.call_soon_threadsafe(_resolve, theirs)
+        except RuntimeError:
+            continue  # that loop is closed: nobody waits any more
+
+
+def _resolve(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, answer in answers:
+        if future.done():
+            continue
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)

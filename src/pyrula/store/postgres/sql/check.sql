@@ -1,0 +1,126 @@
+-- name: in_use
+SELECT name, key, in_use, slots FROM (
+    SELECT g.name, g.key, g.in_use, (SELECT count(*) FROM slots AS s WHERE s.gate = g.id) AS slots
+    FROM gates AS g WHERE g.kind <> 1
+) AS g
+WHERE in_use <> slots LIMIT $1::bigint
+
+-- name: orphan_slots
+SELECT s.gate, s.seq FROM slots AS s LEFT JOIN gates AS g ON g.id = s.gate WHERE g.id IS NULL LIMIT $1::bigint
+
+-- name: idle_slots
+-- Only a held slot stays with a run that doesn't execute, and only until its end.
+SELECT g.name, g.key, coalesce(r.run_id, ''), coalesce(r.state, 'gone'), r.parked
+FROM slots AS s
+JOIN gates AS g ON g.id = s.gate
+LEFT JOIN runs AS r ON r.seq = s.seq
+WHERE NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.seq = s.seq) AND (s.held = 0 OR r.state IS DISTINCT FROM 'open')
+LIMIT $1::bigint
+
+-- name: leases
+SELECT run_id, state, parked, queued, worker FROM (
+    SELECT coalesce(r.run_id, '') AS run_id, coalesce(r.state, 'gone') AS state, r.parked,
+           EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = r.lane AND q.resumed IN (0, 1) AND q.seq = l.seq) AS queued,
+           w.incarnation AS worker
+    FROM leases AS l
+    LEFT JOIN runs AS r ON r.seq = l.seq
+    LEFT JOIN workers AS w ON w.incarnation = l.worker
+) AS l
+WHERE state <> 'open' OR parked IS NOT NULL OR queued OR worker IS NULL
+LIMIT $1::bigint
+
+-- name: gated
+-- What it took is all that it has but for what it held before, if it did.
+SELECT run_id, gated, plain, slots FROM (
+    SELECT r.run_id, l.gated, (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq AND s.held = 0) AS plain,
+           (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq) AS slots
+    FROM leases AS l JOIN runs AS r ON r.seq = l.seq
+) AS l
+WHERE gated < plain OR gated > slots LIMIT $1::bigint
+
+-- name: queue
+SELECT q.seq, r.run_id, r.state, r.parked, r.lane <> q.lane OR r.stamp <> q.stamp
+FROM queue AS q LEFT JOIN runs AS r ON r.seq = q.seq
+WHERE r.seq IS NULL OR r.state <> 'open' OR r.parked IS NOT NULL OR r.lane <> q.lane OR r.stamp <> q.stamp
+   OR EXISTS (SELECT 1 FROM queue AS x WHERE x.lane = q.lane AND x.resumed > q.resumed AND x.seq = q.seq)
+LIMIT $1::bigint
+
+-- name: lost
+SELECT r.run_id FROM runs AS r
+WHERE r.state = 'open' AND r.parked IS NULL
+  AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.seq = r.seq)
+  AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = r.lane AND q.resumed IN (0, 1) AND q.seq = r.seq)
+LIMIT $1::bigint
+
+-- name: lanes
+SELECT id, state, queued FROM (
+    SELECT l.id, l.state, EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = l.id) AS queued FROM lanes AS l
+) AS l
+WHERE (state > 0) <> queued AND NOT EXISTS (SELECT 1 FROM inbox AS i WHERE i.lane = l.id)
+  AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = l.id) LIMIT $1::bigint
+
+-- name: unknown_lanes
+SELECT q.lane, count(*) FROM queue AS q
+WHERE NOT EXISTS (SELECT 1 FROM lanes AS l WHERE l.id = q.lane)
+  AND NOT EXISTS (SELECT 1 FROM inbox AS i WHERE i.lane = q.lane)
+  AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = q.lane)
+GROUP BY q.lane LIMIT $1::bigint
+
+-- name: waiting
+SELECT name, key, waiting, lanes FROM (
+    SELECT g.name, g.key, g.waiting, (SELECT count(*) FROM lanes AS l WHERE l.gate = g.id AND l.state = 2) AS lanes
+    FROM gates AS g
+) AS g
+WHERE waiting <> lanes LIMIT $1::bigint
+
+-- name: asleep
+SELECT name, key, waiting, paused FROM gates
+WHERE kind = 1 AND waiting > 0 AND dirty = 0 AND wake_at IS NULL AND heralds = '{}' LIMIT $1::bigint
+
+-- name: units
+SELECT id, workflow, ready, lanes FROM (
+    SELECT u.id, u.workflow, u.ready, (SELECT count(*) FROM lanes AS l WHERE l.unit = u.id AND l.state = 1) AS lanes
+    FROM units AS u WHERE u.workflow <> ''
+) AS u
+WHERE ready <> lanes LIMIT $1::bigint
+
+-- name: buffers
+-- An event counts with the comma behind it.
+SELECT workflow, text, count, bytes, events, total FROM (
+    SELECT b.workflow, b.text, b.count, b.bytes,
+           (SELECT count(*) FROM buffered_events AS e WHERE e.buffer = b.id) AS events,
+           (SELECT coalesce(sum(length(e.payload) + 1), 0)::bigint FROM buffered_events AS e WHERE e.buffer = b.id) AS total
+    FROM buffers AS b
+) AS b
+WHERE count <> events OR bytes <> total OR count = 0 LIMIT $1::bigint
+
+-- name: stray_events
+SELECT e.buffer, count(*) FROM buffered_events AS e
+WHERE NOT EXISTS (SELECT 1 FROM buffers AS b WHERE b.id = e.buffer) GROUP BY e.buffer LIMIT $1::bigint
+
+-- name: timers
+SELECT r.run_id, r.parked FROM runs AS r
+WHERE r.parked IN ('delay', 'retry', 'later') AND r.state = 'open'
+  AND NOT EXISTS (SELECT 1 FROM timers AS t WHERE t.seq = r.seq AND t.kind = 0)
+  AND NOT EXISTS (SELECT 1 FROM wall_timers AS t WHERE t.seq = r.seq)
+  AND NOT EXISTS (SELECT 1 FROM arrivals AS t WHERE t.seq = r.seq)
+LIMIT $1::bigint
+
+-- name: waits
+SELECT r.run_id, s.name, s.due FROM steps AS s JOIN runs AS r ON r.seq = s.seq
+WHERE s.status = 'waiting' AND s.due IS NOT NULL AND r.state = 'open' AND r.parked = 'wait'
+  AND NOT EXISTS (SELECT 1 FROM timers AS t WHERE t.seq = s.seq AND t.due = s.due AND t.kind = 1)
+LIMIT $1::bigint
+
+-- name: nothing
+SELECT r.run_id FROM runs AS r
+WHERE r.parked = 'wait' AND r.state = 'open'
+  AND NOT EXISTS (SELECT 1 FROM steps AS s WHERE s.seq = r.seq AND s.status = 'waiting')
+LIMIT $1::bigint
+
+-- name: logs
+SELECT run_id, logged, last FROM (
+    SELECT r.run_id, r.logged, (SELECT max(s.settled) FROM steps AS s WHERE s.seq = r.seq) AS last
+    FROM runs AS r WHERE r.logged > 0
+) AS r
+WHERE last > logged LIMIT $1::bigint

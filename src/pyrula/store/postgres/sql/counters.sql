@@ -1,0 +1,30 @@
+-- name: gates
+-- Gates that are not private to one run.
+SELECT id, name, key, kind, in_use, debt, at, q, paused FROM gates
+WHERE kind < 2 AND ($1::text IS NULL OR name = $1::text) AND ($2::text IS NULL OR key = $2::text)
+ORDER BY name, key LIMIT $3::bigint
+
+-- name: gate
+SELECT id, name, key, kind, in_use, debt, at, q, paused FROM gates WHERE id = $1::bytea
+
+-- name: holders
+SELECT h.gate, h.run_id
+FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, n)
+CROSS JOIN LATERAL (
+    SELECT s.gate, r.run_id FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.gate = u.gate ORDER BY s.seq LIMIT u.n
+) AS h
+
+-- name: lanes
+-- Lanes with queued runs: how many, and their gates, if a turn has looked at them; else what to tell them by.
+WITH line (lane, seq, n) AS MATERIALIZED (
+    SELECT lane, min(seq), count(*) FROM (SELECT lane, seq FROM queue LIMIT $1::bigint) AS q GROUP BY lane LIMIT $2::bigint
+)
+SELECT line.n, l.gates, s.stamp, r.keys
+FROM line
+LEFT JOIN lanes AS l ON l.id = line.lane
+JOIN runs AS r ON r.seq = line.seq
+JOIN stamps AS s ON s.id = r.stamp
+
+-- name: declarations
+-- The newest last: of two workflows that share a gate, what was declared last is shown.
+SELECT declaration FROM definitions ORDER BY at

@@ -1,0 +1,32 @@
+-- name: holders
+-- Parked runs that hold a slot.
+SELECT DISTINCT s.seq FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.held = 1 AND r.parked = 'wait'
+
+-- name: waits
+SELECT r.seq, r.run_id, s.kind, s.value, s.due
+FROM unnest($1::bigint[]) AS u (seq)
+JOIN runs AS r ON r.seq = u.seq
+JOIN steps AS s ON s.seq = r.seq AND s.status = 'waiting'
+WHERE r.parked = 'wait' AND r.state = 'open'
+
+-- name: queued
+-- A lane waits at one gate; if that is a limit, somebody inside has to leave first.
+SELECT r.seq, r.run_id, g.id, g.name, g.key, l.wait_stamp
+FROM unnest($1::bigint[]) AS u (seq)
+JOIN runs AS r ON r.seq = u.seq
+JOIN lanes AS l ON l.id = r.lane
+JOIN gates AS g ON g.id = l.gate
+WHERE r.state = 'open' AND r.parked IS NULL AND l.state = 2 AND g.kind <> 1
+  AND NOT EXISTS (SELECT 1 FROM leases AS x WHERE x.seq = r.seq)
+
+-- name: inside
+SELECT s.gate, s.seq, r.run_id
+FROM unnest($1::bytea[]) AS u (gate) JOIN slots AS s ON s.gate = u.gate JOIN runs AS r ON r.seq = s.seq
+
+-- name: fail
+-- One wait, should two branches wait for the same child: the other is told that the child was cancelled.
+UPDATE steps SET status = 'error', value = $3::bytea, settled = $4::bigint, at = $5::bigint
+WHERE seq = $1::bigint AND (branch, number) = (
+    SELECT branch, number FROM steps
+    WHERE seq = $1::bigint AND value = $2::bytea AND kind = 'child' AND status = 'waiting' ORDER BY branch, number LIMIT 1
+)

@@ -1,0 +1,44 @@
+-- name: timers
+-- Differs: what was set beside the lock is brought here first; what of it is due comes with the next turn, at once.
+WITH last AS (SELECT inbox, timers FROM clock ORDER BY number DESC LIMIT 1),
+     arrived AS (DELETE FROM arrivals WHERE xid >= (SELECT inbox FROM last) RETURNING wall, due, seq, kind),
+     timed AS (
+         INSERT INTO timers (due, seq, kind)
+         SELECT greatest(due, (SELECT timers FROM last)), seq, kind FROM arrived WHERE NOT wall
+         ON CONFLICT DO NOTHING),
+     walled AS (
+         INSERT INTO wall_timers (wall_due, seq) SELECT due, seq FROM arrived WHERE wall ON CONFLICT DO NOTHING)
+SELECT due, seq, kind FROM timers
+WHERE due >= (SELECT timers FROM last) AND due <= $1::bigint ORDER BY due, seq, kind LIMIT $2::bigint
+
+-- name: wall_timers
+SELECT wall_due, seq FROM wall_timers WHERE wall_due <= $1::bigint ORDER BY wall_due, seq LIMIT $2::bigint
+
+-- name: drop_timer
+DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::integer[]) AS u (due, seq, kind)
+WHERE t.due = u.due AND t.seq = u.seq AND t.kind = u.kind
+
+-- name: drop_wall_timer
+DELETE FROM wall_timers AS t USING unnest($1::bigint[], $2::bigint[]) AS u (wall_due, seq)
+WHERE t.wall_due = u.wall_due AND t.seq = u.seq
+
+-- name: start
+UPDATE runs AS r SET parked = NULL FROM unnest($1::bigint[]) AS u (seq)
+WHERE r.seq = u.seq AND r.state = 'open' AND r.parked IN ('delay', 'retry', 'later')
+RETURNING r.seq
+
+-- name: expire
+-- Counts only before the first start; a run that is executing has a lease.
+SELECT lane FROM runs
+WHERE seq = $1::bigint AND state = 'open' AND started_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.seq = $1::bigint)
+
+-- name: next_due
+SELECT (SELECT g.wake_at FROM gates AS g WHERE g.wake_at >= last.wakes ORDER BY g.wake_at LIMIT 1),
+       (SELECT t.due FROM timers AS t WHERE t.due >= last.timers ORDER BY t.due LIMIT 1),
+       (SELECT min(due) FROM buffers), (SELECT min(expires_at) FROM overrides),
+       (SELECT w.expires_at FROM workers AS w WHERE w.incarnation <> $1::text ORDER BY w.expires_at LIMIT 1)
+FROM (SELECT wakes, timers FROM clock ORDER BY number DESC LIMIT 1) AS last
+
+-- name: next_wall
+SELECT (SELECT min(wall_due) FROM wall_timers), (SELECT min(wall_due) FROM schedules)

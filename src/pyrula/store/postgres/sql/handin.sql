@@ -1,0 +1,38 @@
+-- name: lease
+-- Only the live lease of this very claim counts.
+SELECT l.seq, l.claimed_at, l.gated, l.signal
+FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (seq, epoch, worker)
+JOIN leases AS l ON l.seq = u.seq AND l.epoch = u.epoch AND l.worker = u.worker
+
+-- name: drop_lease
+DELETE FROM leases AS l USING unnest($1::bigint[]) AS u (seq) WHERE l.seq = u.seq
+
+-- name: unseat
+UPDATE runs SET parked = $2::text, started_at = coalesce(started_at, $3::bigint) WHERE seq = $1::bigint
+
+-- name: attempt
+UPDATE runs SET attempt = attempt + 1, error = $2::bytea WHERE seq = $1::bigint
+
+-- name: drop_entry
+DELETE FROM steps AS s USING unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (seq, branch, number)
+WHERE s.seq = u.seq AND s.branch = u.branch AND s.number = u.number
+
+-- name: close_gate
+UPDATE gates AS g
+SET paused = greatest(g.paused, $2::bigint), dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
+FROM (SELECT v FROM gates WHERE id = $1::bytea ORDER BY v DESC LIMIT 1) AS newest
+WHERE g.id = $1::bytea AND g.v = newest.v
+
+-- name: aside
+UPDATE runs SET error = $2::bytea, code = $3::text WHERE seq = $1::bigint
+
+-- name: queue
+INSERT INTO queue (lane, resumed, seq, stamp)
+SELECT r.lane, u.resumed, r.seq, r.stamp
+FROM unnest($1::bigint[], $2::integer[]) AS u (seq, resumed) JOIN runs AS r ON r.seq = u.seq
+WHERE r.state = 'open'
+ON CONFLICT DO NOTHING
+RETURNING lane
+
+-- name: stamp
+SELECT s.stamp, r.keys FROM runs AS r JOIN stamps AS s ON s.id = r.stamp WHERE r.seq = $1::bigint

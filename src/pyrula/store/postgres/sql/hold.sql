@@ -1,0 +1,58 @@
+-- name: run
+SELECT r.seq, r.run_id, r.workflow, r.priority, r.key, s.stamp, r.keys
+FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq JOIN stamps AS s ON s.id = r.stamp
+
+-- name: seats
+-- A run and its ancestors, the nearest first; a thousand generations should do.
+WITH RECURSIVE line (run_id, depth) AS (
+    SELECT $1::text COLLATE "C", 0
+    UNION ALL
+    SELECT r.parent, line.depth + 1 FROM line JOIN runs AS r ON r.run_id = line.run_id
+    WHERE r.parent IS NOT NULL AND line.depth < 1000
+)
+SELECT s.gate, r.run_id
+FROM line JOIN runs AS r ON r.run_id = line.run_id JOIN slots AS s ON s.seq = r.seq
+WHERE s.held = 1
+ORDER BY line.depth
+
+-- name: family
+-- Children, their children and so on, those that are over left out: they need no lane, their children may.
+WITH RECURSIVE family (run_id, seq, lane, state, depth) AS (
+    SELECT run_id, seq, lane, state, 1 FROM runs WHERE parent = $1::text
+    UNION ALL
+    SELECT r.run_id, r.seq, r.lane, r.state, family.depth + 1 FROM family JOIN runs AS r ON r.parent = family.run_id
+    WHERE family.depth < 1000
+)
+SELECT seq, lane FROM family WHERE state = 'open' ORDER BY seq
+
+-- name: keep
+UPDATE slots AS s SET held = 1 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)
+WHERE s.gate = u.gate AND s.seq = u.seq AND s.held = 0
+RETURNING s.gate
+
+-- name: open
+-- Its owner executes: it is inside.
+WITH u AS (SELECT * FROM unnest($1::bytea[], $2::text[]) AS u (id, key)),
+     known AS (
+         UPDATE gates AS g SET in_use = g.in_use + 1, v = g.v + 1
+         FROM u CROSS JOIN LATERAL (SELECT x.v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+         WHERE g.id = u.id AND g.v = newest.v
+         RETURNING g.id)
+INSERT INTO gates (id, name, key, kind, in_use)
+SELECT u.id, 'slot', u.key, 2, 1 FROM u WHERE u.id NOT IN (SELECT id FROM known)
+
+-- name: take
+INSERT INTO slots (gate, seq, held) SELECT u.gate, u.seq, 0 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)
+
+-- name: gated
+UPDATE leases SET gated = gated + $2::bigint WHERE seq = $1::bigint
+
+-- name: lane
+UPDATE runs SET lane = $2::bytea WHERE seq = $1::bigint
+
+-- name: heir
+-- One whose lease is gone is about to give its slot back.
+SELECT s.seq FROM slots AS s JOIN leases AS l ON l.seq = s.seq WHERE s.gate = $1::bytea AND s.seq <> $2::bigint LIMIT 1
+
+-- name: leave_lane
+DELETE FROM queue WHERE lane = $1::bytea AND resumed IN (0, 1) AND seq = $2::bigint RETURNING resumed, stamp

@@ -1,0 +1,15 @@
+-- name: lapsed
+-- A lease lasts until its last microsecond has passed.
+SELECT incarnation FROM workers WHERE expires_at <= $1::bigint ORDER BY expires_at LIMIT $2::bigint
+
+-- name: leases
+SELECT l.seq, l.claimed_at, l.gated, l.signal, w.worker_id
+FROM leases AS l LEFT JOIN workers AS w ON w.incarnation = l.worker
+WHERE l.worker = $1::text
+ORDER BY l.seq LIMIT $2::bigint
+
+-- name: lapse
+UPDATE runs SET lapses = lapses + 1 WHERE seq = $1::bigint
+
+-- name: forget
+DELETE FROM workers WHERE incarnation = $1::text

@@ -1,0 +1,18 @@
+-- name: look
+-- How far one batch goes, however many of these runs have ended.
+SELECT max(seq), count(*)
+FROM (SELECT seq FROM runs WHERE workflow = $1::text AND seq > $2::bigint ORDER BY seq LIMIT $3::bigint) AS r
+
+-- name: queued
+SELECT r.seq, r.lane, r.params, r.priority, r.stamp, r.keys, r.key
+FROM runs AS r
+WHERE r.workflow = $1::text AND r.seq > $2::bigint AND r.seq <= $3::bigint AND r.state = 'open'
+  AND (r.parked IS NULL OR r.parked IN ('delay', 'later'))
+  AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.seq = r.seq)
+  AND NOT EXISTS (SELECT 1 FROM slots AS s WHERE s.seq = r.seq)
+ORDER BY r.seq
+
+-- name: run
+UPDATE runs AS r SET stamp = u.stamp, keys = u.keys, key = u.key, priority = u.priority
+FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::bigint[]) AS u (seq, stamp, keys, key, priority)
+WHERE r.seq = u.seq
