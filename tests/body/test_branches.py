@@ -182,7 +182,8 @@ async def test_wait_for_and_shield_and_as_completed_work() -> None:
     async def body(ctx: Any) -> list[Any]:
         got: list[Any] = [await asyncio.wait_for(ctx.step(_double, 1), 60)]
         got.append(await asyncio.shield(ctx.step(_double, 2)))
-        got += [await one for one in asyncio.as_completed([ctx.step(_double, n) for n in (3, 4)])]
+        parts = [asyncio.ensure_future(ctx.step(_double, n)) for n in (3, 4)]
+        got += [await one for one in asyncio.as_completed(parts)]
         await ctx.sleep(1)
         return got
 
@@ -190,6 +191,19 @@ async def test_wait_for_and_shield_and_as_completed_work() -> None:
     await stage.life()
     stage.settle("", 0)
     assert result(await stage.life()) == [2, 4, 6, 8]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+async def test_as_completed_over_coroutines_is_refused_since_no_replay_could_repeat_its_order() -> None:
+    async def body(ctx: Any) -> str:
+        try:
+            for one in asyncio.as_completed([ctx.step(_double, n) for n in range(9)]):
+                await one
+        except RuntimeError as error:
+            return str(error)
+        return "?"
+
+    assert "pass it tasks" in result(await Stage(body).life())
 
 
 async def test_a_task_made_around_the_factory_becomes_a_branch_when_it_asks() -> None:

@@ -57,7 +57,9 @@ class Connection:
     def __init__(self, path: str, clock: Clock, *, memory: bool, patience_ms: int = 0) -> None:
         self._clock = clock
         self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
-        self._db.set_busy_timeout(patience_ms)  # 0 on the loop, which must not block: the pump comes back
+        # 0 on the loop, which must not block: the pump comes back. In memory there is no WAL, so a heartbeat
+        # keeps even readers out, for as long as one update takes: that is waited for.
+        self._db.set_busy_timeout(1000 if memory else patience_ms)
         self._tx = SqliteTx(self._db)
         self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
         self._pragma("foreign_keys=off")

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import Context
+from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyrula.workflows.body.place import PLACE, Inside
 
+_UNORDERED = {
+    getattr(found, "__code__", None)
+    for found in (
+        asyncio.as_completed,
+        # from 3.13 on, a class does it
+        getattr(getattr(asyncio.tasks, "_AsCompletedIterator", None), "__init__", None),
+    )
+} - {None}
+_DEEPEST = 5
+"""Frames between a task factory and as_completed: create_task, ensure_future (two), a comprehension."""
 _installed: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Any, int]] = WeakKeyDictionary()
 """Loop → (the factory before, ours, how many asked for it)."""
 
@@ -42,9 +54,26 @@ def _factory(before: Any) -> Any:
         place = PLACE.get() if context is None else context.get(PLACE)
         if place is None or isinstance(place, Inside):
             return _plain(before, loop, coro, options)
+        if _in_no_order():
+            raise RuntimeError(
+                "asyncio.as_completed starts coroutines in an order that a replay does not repeat, so their "
+                "results would change places: pass it tasks, made by create_task one after the other"
+            )
         return place.branch_off(lambda: _plain(before, loop, coro, options))
 
     return make
+
+
+def _in_no_order() -> bool:
+    """Whether asyncio is walking a set of coroutines, whose order is that of their addresses."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return False
+        if frame.f_code in _UNORDERED:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _plain(before: Any, loop: asyncio.AbstractEventLoop, coro: Any, options: dict[str, Any]) -> Any:

@@ -54,7 +54,6 @@ class Heartbeat:
         self._lost, self._stuck = lost, stuck
         self._loop = asyncio.get_running_loop()
         self._renewed = self._ticked = clock.monotonic()
-        self._told: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pyrula-heartbeat", daemon=True)
 
@@ -72,9 +71,8 @@ class Heartbeat:
         alive = self._store.heartbeat(self._incarnation)
         if alive:
             self._renewed = max(self._renewed, asked)
-            self._told.discard("give up")
         else:
-            self._tell("lost", "the store gave this worker up: its heartbeat came too late")
+            self._on_loop(lambda: self._lost("the store gave this worker up: its heartbeat came too late"))
         return alive
 
     def tick(self) -> None:
@@ -84,19 +82,29 @@ class Heartbeat:
     def _run(self) -> None:
         usual = max(_SHORTEST, self._lease / SECOND / 3)
         pause = 0.0  # a lease may be as short as the time it took to come here
+        before: Verdict = "renew"
         while not self._stop.wait(pause):
-            pause = usual
-            verdict = judge(self._clock.monotonic(), self._renewed, self._ticked, self._lease, self._stall)
-            if verdict in ("give up", "too late"):
-                self._tell("give up", "the leases could not be renewed in time")
-            if verdict == "too late" and "stuck" not in self._told:
-                self._told.add("stuck")
-                self._stuck()
-            self._on_loop(self.tick)
-            if verdict == "stalled":
+            verdict = self._judge()
+            if verdict == "renew":
+                pause = usual if self._try() else usual / 8
+            elif verdict == "stalled":
                 pause = usual / 4
-            elif not self._try():
-                pause = usual / 8
+            else:
+                pause = usual / 16
+                self._on_loop(self._give_up)
+                if verdict == before == "too late":  # seen once, it may be a clock that a test is moving
+                    self._stuck()
+                    return
+            before = verdict
+            self._on_loop(self.tick)
+
+    def _judge(self) -> Verdict:
+        return judge(self._clock.monotonic(), self._renewed, self._ticked, self._lease, self._stall)
+
+    def _give_up(self) -> None:
+        """On the loop: it may have been blocked, and the worker's own beat may have come in between."""
+        if self._judge() in ("give up", "too late"):
+            self._lost("the leases could not be renewed in time")
 
     def _try(self) -> bool:
         """Renew; False if it has to be tried again soon."""
@@ -111,11 +119,6 @@ class Heartbeat:
             _log.exception("heartbeat of %s failed", self._incarnation)
             return False
         return True
-
-    def _tell(self, what: str, why: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            self._on_loop(lambda: self._lost(why))
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if not self._stop.is_set() and not self._loop.is_closed():

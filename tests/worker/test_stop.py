@@ -1,0 +1,134 @@
+"""Stopping: within the grace bodies end, after it they are handed back, and threads are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from pyrula.policies import Limit
+from pyrula.store.protocol import Store
+from pyrula.workflows.client import WorkflowClient
+from pyrula.workflows.worker import Worker
+from pyrula.workflows.workflow import Registry, workflow
+from tests.worker.conftest import until
+
+
+async def test_bodies_that_end_within_the_grace_are_finished(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def brief(ctx: Any) -> str:
+        await asyncio.sleep(0.05)
+        return "finished"
+
+    worker = Worker(store, registry)
+    running = asyncio.ensure_future(worker.run())
+    run_id = await client.submit("brief")
+    late = None
+    await until(lambda: worker.executing)
+    stopping = asyncio.ensure_future(worker.stop(10))
+    await asyncio.sleep(0)
+    late = await client.submit("brief")
+    await asyncio.gather(stopping, running)
+    assert (await client.get(run_id)).state == "completed"
+    assert (await client.get(late)).state == "queued"
+
+
+async def test_bodies_that_outlast_the_grace_are_handed_back_with_their_slots(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:  # field report 6
+    gate = asyncio.Event()
+
+    @workflow(registry=registry, concurrency=Limit(key="k", max=1))
+    async def long(ctx: Any, k: str) -> int:
+        await gate.wait()
+        return int(ctx.attempt)
+
+    first = Worker(store, registry)
+    running = asyncio.ensure_future(first.run())
+    ids = await client.submit_many("long", [{"k": "a"}, {"k": "a"}])
+    await until(lambda: first.executing)
+    began = time.monotonic()
+    await asyncio.gather(first.stop(0.05), running)
+    assert time.monotonic() - began < 2
+    assert (await client.gates())[0].in_use == 0
+    async with Worker(store, registry):
+        gate.set()
+        assert [await client.result(one, timeout=5) for one in ids] == [1, 1]
+
+
+async def test_a_shorter_grace_cuts_a_longer_one_short(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await asyncio.Event().wait()
+
+    worker = Worker(store, registry)
+    running = asyncio.ensure_future(worker.run())
+    await client.submit("long")
+    await until(lambda: worker.executing)
+    patient = asyncio.ensure_future(worker.stop(3600))
+    await asyncio.sleep(0.01)
+    await asyncio.wait_for(worker.stop(0), 5)
+    await asyncio.gather(patient, running)
+
+
+async def test_a_cancelled_run_call_hands_back_at_once(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await asyncio.Event().wait()
+
+    worker = Worker(store, registry)
+    running = asyncio.ensure_future(worker.run())
+    run_id = await client.submit("long")
+    await until(lambda: worker.executing)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await client.get(run_id)).state == "queued"
+    assert await store.workers() == []
+
+
+async def test_a_thread_that_goes_on_keeps_its_slot_until_it_ends(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    gate = threading.Event()
+
+    @workflow(registry=registry, concurrency=Limit(key=None, max=1))
+    async def threaded(ctx: Any) -> None:
+        await ctx.step(lambda: gate.wait(20), name="block")
+
+    worker = Worker(store, registry)
+    running = asyncio.ensure_future(worker.run())
+    await client.submit("threaded")
+    await until(lambda: worker.threads)
+    stopping = asyncio.ensure_future(worker.stop(0))
+    await asyncio.sleep(0.2)
+    assert not running.done() and (await client.gates())[0].in_use == 1
+    gate.set()
+    await asyncio.wait_for(asyncio.gather(stopping, running), 5)
+    assert (await client.gates())[0].in_use == 0
+
+
+async def test_an_abandoned_worker_writes_nothing_and_its_leases_last(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await asyncio.Event().wait()
+
+    worker = Worker(store, registry)
+    running = asyncio.ensure_future(worker.run())
+    run_id = await client.submit("long")
+    await until(lambda: worker.executing)
+    worker.abandon()
+    await asyncio.wait((running,), timeout=5)
+    assert running.done()
+    assert (await client.get(run_id)).state == "executing"

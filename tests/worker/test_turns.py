@@ -1,0 +1,306 @@
+"""A worker that takes runs, is full, is idle, is told to cancel, and meets a store that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from pyrula.errors import ConfigurationError, RunCancelled, RunFailed, StoreBusy
+from pyrula.limiters import PollRate
+from pyrula.policies import Limit, Rate, Retry
+from pyrula.store.protocol import Store
+from pyrula.workflows.client import WorkflowClient
+from pyrula.workflows.worker import Worker
+from pyrula.workflows.workflow import Registry, workflow
+from tests.worker.conftest import counted, until
+
+
+async def test_a_run_is_executed_and_its_result_handed_in(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def add(ctx: Any, a: int, b: int) -> int:
+        return a + b
+
+    async with Worker(store, registry):
+        assert await client.execute("add", {"a": 1, "b": 2}) == 3
+
+
+async def test_runs_that_wait_sleep_and_have_children_go_through(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def child(ctx: Any, n: int) -> int:
+        await ctx.sleep(0.02)
+        return n * n
+
+    @workflow(registry=registry)
+    async def parent(ctx: Any) -> list[Any]:
+        squares = await asyncio.gather(*(ctx.run_child(child, {"n": n}) for n in range(4)))
+        event = await ctx.wait_for_event("go", timeout=20)
+        return [*squares, event, await ctx.step(lambda: "threaded", name="t")]
+
+    async with Worker(store, registry):
+        run_id = await client.submit(parent)
+        await client.send_event(run_id, "go", {"n": 1})
+        assert await client.result(run_id, timeout=10) == [0, 1, 4, 9, {"n": 1}, "threaded"]
+    states = {run.state for run in await client.runs()}
+    assert states == {"completed"}
+
+
+async def test_a_child_that_fails_raises_in_its_parent(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry)
+    async def child(ctx: Any) -> None:
+        raise ValueError("no")
+
+    @workflow(registry=registry)
+    async def parent(ctx: Any) -> str:
+        try:
+            await ctx.run_child("child")
+        except RunFailed as error:
+            return f"{error.error and error.error['type']}"
+        return "?"
+
+    async with Worker(store, registry):
+        assert await client.execute("parent") == "ValueError"
+
+
+async def test_a_failed_attempt_is_made_again(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry, retry=Retry(max_attempts=3, initial_seconds=0.01))
+    async def flaky(ctx: Any) -> int:
+        async def third() -> int:
+            if ctx.attempt < 3:
+                raise OSError("again")
+            return int(ctx.attempt)
+
+        attempt: int = await ctx.step(third)
+        return attempt
+
+    async with Worker(store, registry):
+        assert await client.execute("flaky") == 3
+
+
+async def test_drain_executes_what_is_due_and_leaves_what_is_parked(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry, concurrency=Limit(key="k", max=1))
+    async def work(ctx: Any, k: str, long: bool = False) -> None:
+        if long:
+            await ctx.sleep(3600)
+
+    ids = await client.submit_many("work", [{"k": "a"}, {"k": "a"}, {"k": "b", "long": True}])
+    await Worker(store, registry).drain()
+    assert [run.state for run in [await client.get(one) for one in ids]] == [
+        "completed",
+        "completed",
+        "parked",
+    ]
+
+
+async def test_a_full_worker_runs_a_hundred_in_rounds_without_a_tick_between(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:  # field report 64
+    @workflow(registry=registry)
+    async def brief(ctx: Any) -> None:
+        await asyncio.sleep(0.001)
+
+    await client.submit_many("brief", [{}] * 100)
+    began = time.monotonic()
+    await Worker(store, registry, max_concurrent_runs=10).drain()
+    assert time.monotonic() - began < 3
+    assert {run.state for run in await client.runs(limit=200)} == {"completed"}
+
+
+@pytest.mark.parametrize("held_by", ["max_concurrent_runs", "limiter"])
+async def test_a_cancel_and_heartbeats_reach_a_worker_that_takes_no_more(
+    store: Store, client: WorkflowClient, registry: Registry, held_by: str
+) -> None:  # field report 168
+    stopped: list[float] = []
+
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append(time.monotonic())
+
+    options: dict[str, Any] = (
+        {"max_concurrent_runs": 1}
+        if held_by == "max_concurrent_runs"
+        else {"limits": {"worker": {"workflow": (1, None)}}}
+    )
+    with counted(store, "heartbeat") as beats:
+        async with Worker(store, registry, lease_seconds=0.3, **options) as worker:
+            run_id = await client.submit("long")
+            other = await client.submit("long")
+            await until(lambda: worker.executing == 1)
+            before = len(beats)
+            await asyncio.sleep(0.35)
+            assert len(beats) - before >= 2
+            asked = time.monotonic()
+            await client.cancel(run_id)
+            await until(lambda: stopped, 1)
+            assert stopped[0] - asked < 1
+            with pytest.raises(RunCancelled):
+                await client.result(run_id, timeout=2)
+            await until(lambda: worker.executing == 1, 2)
+            await client.cancel(other)
+
+
+async def test_an_idle_worker_takes_no_turns(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    @workflow(registry=registry, rate_limit=Rate(key=None, per_second=0.001))
+    async def rare(ctx: Any) -> None: ...
+
+    async with Worker(store, registry) as worker:
+        await client.execute("rare")
+        await client.submit("rare")
+        await until(lambda: worker.idle)
+        await asyncio.sleep(0.1)
+        with counted(store, "turn") as turns:
+            await asyncio.sleep(0.4)
+        assert len(turns) <= 1
+        assert worker.idle and worker.executing == 0
+
+
+async def test_a_full_worker_does_not_turn_with_every_submit(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    gate = asyncio.Event()
+
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await gate.wait()
+
+    async with Worker(store, registry, max_concurrent_runs=1) as worker:
+        await client.submit("long")
+        await until(lambda: worker.executing == 1)
+        with counted(store, "turn") as turns:
+            for _ in range(100):
+                await client.submit("long")
+                await asyncio.sleep(0.002)
+        assert len(turns) < 20
+        gate.set()
+
+
+async def test_what_ended_is_handed_in_again_when_the_store_would_not_take_it(
+    store: Any, client: WorkflowClient, registry: Registry
+) -> None:
+    ran: list[int] = []
+
+    @workflow(registry=registry)
+    async def once(ctx: Any) -> str:
+        ran.append(1)
+        return "done"
+
+    turn, failures = store.turn, [StoreBusy("locked"), OSError("disk"), StoreBusy("locked")]
+
+    async def failing(request: Any) -> Any:
+        if request.outcomes and failures:
+            raise failures.pop()
+        return await turn(request)
+
+    store.turn = failing
+    async with Worker(store, registry):
+        assert await client.execute("once") == "done"
+    assert ran == [1] and failures == []
+
+
+async def test_a_step_outlives_a_store_that_is_busy(
+    store: Any, client: WorkflowClient, registry: Registry
+) -> None:
+    ran: list[int] = []
+
+    @workflow(registry=registry)
+    async def body(ctx: Any) -> int:
+        async def one() -> int:
+            ran.append(1)
+            return 1
+
+        value: int = await ctx.step(one)
+        return value
+
+    record, failures = store.record, [StoreBusy("locked"), StoreBusy("locked")]
+
+    async def failing(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await record(*args)
+
+    store.record = failing
+    async with Worker(store, registry):
+        assert await client.execute("body") == 1
+    assert ran == [1]
+
+
+async def test_limiters_hold_a_worker_and_can_be_changed_while_it_runs(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    gate = asyncio.Event()
+
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await gate.wait()
+
+    async with Worker(store, registry, limits={"worker": {"workflow": (2, None)}}) as worker:
+        await client.submit_many("long", [{}] * 5)
+        await until(lambda: worker.executing == 2)
+        await asyncio.sleep(0.05)
+        assert worker.executing == 2
+        worker.set_limiter_config(limits={"worker": {"workflow": (4, None)}})
+        await until(lambda: worker.executing == 4, 2)
+        assert worker.get_limiter_config().limits["worker"]["workflow"] == (4, None)
+        worker.set_limiter_config(limits={})
+        await until(lambda: worker.executing == 5, 2)
+        assert worker.stats().limiters.concurrency["workflow"] == 5
+        gate.set()
+        await until(lambda: worker.executing == 0)
+        assert worker.stats().limiters.concurrency["workflow"] == 0
+
+
+async def test_a_poll_rate_spaces_the_requests_for_runs(
+    store: Store, client: WorkflowClient, registry: Registry
+) -> None:
+    at: list[float] = []
+
+    @workflow(registry=registry)
+    async def note(ctx: Any) -> None:
+        at.append(time.monotonic())
+
+    await client.submit_many("note", [{}] * 4)
+    await asyncio.wait_for(
+        Worker(store, registry, task_poller_limiter=PollRate(limit=10, time_window=1)).drain(), 5
+    )
+    assert at[-1] - at[0] >= 0.29
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("max_concurrent_runs", 0),
+        ("max_concurrent_runs", True),
+        ("lease_seconds", 0),
+        ("lease_seconds", 0.01),
+        ("stall_seconds", -1),
+        ("grace_seconds", float("nan")),
+    ],
+)
+async def test_a_setting_that_cannot_be_kept_is_refused_by_name(
+    store: Store, argument: str, value: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"Worker: {argument} is"):
+        Worker(store, Registry(), **{argument: value})
+
+
+async def test_a_worker_runs_once_at_a_time(store: Store, registry: Registry) -> None:
+    async with Worker(store, registry) as worker:
+        with pytest.raises(RuntimeError, match="runs already"):
+            await worker.run()
