@@ -230,15 +230,17 @@ class Connection:
 
     def _begin(self, block: str, *, beside: bool = False) -> None:
         tx = self._tx
-        tx.wrote, tx.beside = False, beside
+        tx.beside = beside
         rows = tx.script(self._sql[block].format(schema=self._schema, lock=self._lock))
         assert len(rows) == 1, f"schema {self._schema}: the table clock is empty"
-        self._number, time, wall, server_wall, self._horizon = rows[0]
-        # The store's time never runs backwards: a wall clock that steps back adds nothing.
-        time, wall = max((time, wall), self._seen)
+        number, time, wall, server_wall, self._horizon = rows[0]
         now_wall = server_wall if self._clock is None else self._clock.wall()
-        time += max(0, now_wall - wall)
-        self._seen = (time, now_wall)
+        tx.wrote = now_wall < wall and not beside  # the clock was set back: time goes on from here, for everybody
+        if number == self._number:  # nobody has written the time since: what was read counts, too
+            time, wall = self._seen
+        # The store's time never runs backwards: a wall clock that steps back adds nothing.
+        time = max(time + max(0, now_wall - wall), self._seen[0])
+        self._number, self._seen = number, (time, now_wall)
         tx.now, tx.wall = time, now_wall
 
     def _roll_back(self) -> None:
