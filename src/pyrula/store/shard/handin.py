@@ -1,4 +1,6 @@
-"""Hand in: what became of the runs a worker executed. Leases go, slots go back, and each run goes where it belongs."""
+"""Hand in: what became of the runs a worker executed. Leases go, slots go back, and each run goes where it
+belongs.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from pyrula.model.outcome import (
     SetAside,
 )
 from pyrula.policies.stamp import Stamp, gate_id
+from pyrula.store.shard import hold
 from pyrula.store.shard.finish import End, finish_all, give_back
 from pyrula.store.shard.record import append
 from pyrula.store.shard.settle import NEWS, settle, wake
@@ -105,24 +108,32 @@ def _retry(tx: Tx, lease: Held, outcome: Retry) -> None:
 def _postponed(tx: Tx, lease: Held, outcome: Postponed) -> None:
     """Close the gate for its key; the run waits at it, at the place of its submission."""
     until = tx.now + outcome.delay
-    gate = _gate_to_close(tx, lease.seq, outcome.gate)
-    if gate is None:
+    gates = _gates_to_close(tx, lease.seq, outcome.gate)
+    if not gates:
         _unseat(tx, lease, "later")
         tx.run("submit.timer", until, lease.seq, START)
         return
-    tx.run("handin.close_gate", gate, until)
+    tx.many("handin.close_gate", [(gate, until) for gate in gates])
     requeue(tx, lease, resumed=False)
 
 
-def _gate_to_close(tx: Tx, seq: int, name: str | None) -> bytes | None:
-    """The run's gate of that name; by default its first rate gate, else its first limit gate."""
+def _gates_to_close(tx: Tx, seq: int, name: str | None) -> frozenset[bytes]:
+    """The run's gate of that name; by default its first rate gate, else its first limit gate. Where it holds
+    a slot of that gate, or shares one, the slot gate for which it queues as well.
+    """
     row = tx.row("handin.stamp", seq)
     assert row is not None
     stamp, keys = Stamp.decode(row[0]), msgspec.json.decode(row[1], type=list[str])
-    gates = [(gate, gate_id(gate.name, gate.kind, key)) for gate, key in zip(stamp.gates, keys, strict=True)]
-    if name is not None:
-        return next((id for gate, id in gates if gate.name == name), None)
-    return next((id for kind in ("rate", "limit") for gate, id in gates if gate.kind == kind), None)
+    wanted = (
+        [at for at, gate in enumerate(stamp.gates) if gate.name == name]
+        if name is not None
+        else [at for kind in ("rate", "limit") for at, gate in enumerate(stamp.gates) if gate.kind == kind]
+    )
+    if not wanted:
+        return frozenset()
+    at = wanted[0]
+    gate = stamp.gates[at]
+    return frozenset((gate_id(gate.name, gate.kind, keys[at]), hold.plan_of_run(tx, seq).gates[at]))
 
 
 def _released(tx: Tx, lease: Held, outcome: Released) -> None:

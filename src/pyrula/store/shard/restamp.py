@@ -51,6 +51,8 @@ def _move(tx: Tx, seq: int, lane: bytes, stamp: bytes) -> None:
     """To its new lane; in the one it has, its new stamp may let it go: both are looked at."""
     new = hold.lane_of_run(tx, seq)
     tx.run("hold.lane", seq, new)
+    if new == lane:  # admission knows its head by its number, and would not look again
+        tx.run("restamp.anew", lane, seq)
     moved = [(new, resumed, seq, stamp) for resumed, _ in tx.rows("hold.leave_lane", lane, seq)]
     tx.many("submit.queue", moved)
     tx.many("submit.bell", [(lane,), (new,)] if moved else [])

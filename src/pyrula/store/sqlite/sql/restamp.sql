@@ -13,3 +13,6 @@ ORDER BY r.seq
 
 -- name: run
 UPDATE runs SET stamp = ?2, keys = ?3, key = ?4, priority = ?5 WHERE seq = ?1
+
+-- name: anew
+UPDATE lanes SET wait_seq = 0 WHERE id = ?1 AND state = 2 AND wait_seq = ?2
