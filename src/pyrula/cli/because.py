@@ -57,30 +57,42 @@ def explain(out: Console, run: Run, answer: Mapping[str, Any], known: Known) -> 
         out.print("Nothing holds it back: the next turn of a worker with room starts it.", markup=False)
         return
     out.print("It waits for:" if run.state == "parked" else "It does not start, because:", style="bold")
-    for reason in answer["reasons"]:
+    for reason in sorted(answer["reasons"], key=_room_behind):
         said = _SAY[reason["kind"]](reason, known)
-        out.print(Text.assemble(("  ● ", "red"), said.what))
+        mark = ("  ○ ", "dim") if _room_behind(reason) else ("  ● ", "red")
+        out.print(Text.assemble(mark, said.what), soft_wrap=True)
         for more in said.more:
-            out.print(Text(f"      {more}", "dim"))
-        if said.remedy:
-            out.print(Text.assemble("      ", ("→ ", "green"), said.remedy.replace("{run_id}", run.run_id)))
+            out.print(Text(f"      {more}", "dim"), soft_wrap=True)
+        if said.remedy:  # on one line, so that it can be copied
+            remedy = said.remedy.replace("{run_id}", run.run_id)
+            out.print(Text.assemble("      ", ("→ ", "green"), remedy), soft_wrap=True)
     out.print()
     for text in _when(run, answer, known.at):
-        out.print(text, markup=False)
+        out.print(text, markup=False, soft_wrap=True)
+
+
+def _room_behind(reason: Reason) -> bool:
+    """Whether a gate has room, and only the runs before it in line will use that up: what is full is told
+    first.
+    """
+    if reason["kind"] == "limit":
+        return bool(reason["in_use"] < reason["max"])
+    return reason["kind"] == "rate" and bool(reason["tokens"])
 
 
 def _headline(run: Run, at: datetime) -> Text:
-    keys = ", ".join(f"{name} {key_text(key)}" for name, key in run.keys.items())
     parts = [
         f"{run.workflow}",
         f"attempt {run.attempt}",
         f"priority {run.priority}",
         f"submitted {ago(run.submitted_at, at)}",
     ]
-    head = Text.assemble(
-        ("run ", "dim"), (run.run_id, "bold"), "  ", state(run.state), ("  " + " · ".join(parts), "dim")
-    )
-    return head if not keys else Text.assemble(head, ("\n    keys: " + keys, "dim"))
+    head = Text.assemble(("run ", "dim"), (run.run_id, "bold"), "  ", state(run.state))
+    head.append("\n    " + " · ".join(parts), "dim")
+    if run.keys:
+        keys = ", ".join(f"{name} {key_text(key)}" for name, key in run.keys.items())
+        head.append("\n    keys: " + keys, "dim")
+    return head
 
 
 def _print_ending(out: Console, run: Run) -> None:
@@ -132,21 +144,18 @@ def _of_gate(reason: Reason) -> str:
 
 
 def _limit(reason: Reason, known: Known) -> Said:
-    full = reason["in_use"] >= reason["max"]
-    how = "full" if full else "room for those before it only"
-    what = f"{_gate(reason)}: {how}, {reason['in_use']} of {reason['max']} slots in use"
+    if _room_behind(reason):
+        free = reason["max"] - reason["in_use"]
+        return Said(f"{_gate(reason)}: {free} of {reason['max']} slots free, for the runs before it in line")
     held = [_holder(run_id, known) for run_id in reason["holders"][:HOLDERS]]
-    rest = reason["in_use"] - len(held)
-    if rest > 0 and held:
-        held.append(f"and {rest} more")
-    remedy = (
-        ""
-        if reason["gate"] == "slot"
-        else f"to let more in: pyrula override {_of_gate(reason)} --max {reason['max'] + 1} --for 3600"
-    )
-    return Said(
-        what, tuple(f"held by {each}" if i == 0 else f"        {each}" for i, each in enumerate(held)), remedy
-    )
+    if held and reason["in_use"] > len(held):
+        held.append(f"and {reason['in_use'] - len(held)} more")
+    more = [f"held by {each}" if number == 0 else f"        {each}" for number, each in enumerate(held)]
+    what = f"{_gate(reason)}: full, {reason['in_use']} of {reason['max']} slots in use"
+    if reason["gate"] == "slot":
+        return Said(what, tuple(more))
+    wider = f"pyrula override {_of_gate(reason)} --max {reason['max'] + 1} --for 3600"
+    return Said(what, tuple(more), f"to let one more in: {wider}")
 
 
 def _holder(run_id: str, known: Known) -> str:
@@ -159,13 +168,13 @@ def _holder(run_id: str, known: Known) -> str:
 
 
 def _rate(reason: Reason, known: Known) -> Said:
-    tokens = "no token left" if not reason["tokens"] else f"{reason['tokens']} tokens, for those before it"
-    following = reason["next_token_at"]
-    when = "" if following is None else f"; the next token comes {ago(following, known.at)}"
     numbers = f"{reason['per_second']:g} starts/s, burst {reason['burst']}"
-    twice = f"{reason['per_second'] * 2:g}"
-    remedy = f"to let it go faster: pyrula override {_of_gate(reason)} --per-second {twice} --for 3600"
-    return Said(f"{_gate(reason)}: {tokens} ({numbers}){when}", (), remedy)
+    if _room_behind(reason):
+        return Said(f"{_gate(reason)}: {reason['tokens']} tokens ({numbers}), for the runs before it in line")
+    following = reason["next_token_at"]
+    when = "" if following is None else f"; the next comes {ago(following, known.at)}"
+    faster = f"pyrula override {_of_gate(reason)} --per-second {reason['per_second'] * 2:g} --for 3600"
+    return Said(f"{_gate(reason)}: no token left ({numbers}){when}", (), f"to let it go faster: {faster}")
 
 
 def _pause(reason: Reason, known: Known) -> Said:

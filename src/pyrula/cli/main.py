@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 
 import typer
-from click.exceptions import Abort, ClickException, Exit
 
-from pyrula.cli import auditing, demonstrating, seeing, steering, submitting, working
-from pyrula.cli.connect import FAILED, report
+from pyrula.cli import auditing, demonstrating, seeing, serve, steering, submitting, working
+from pyrula.cli.connect import report
 from pyrula.errors import PyrulaError
 
 app = typer.Typer(
@@ -21,6 +20,7 @@ app = typer.Typer(
 
 app.command("demo")(demonstrating.demo)
 app.command("worker")(working.worker)
+app.command("serve")(serve.serve)
 app.command("submit")(submitting.submit)
 app.command("trigger")(submitting.trigger)
 app.command("runs")(seeing.runs)
@@ -42,16 +42,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command, and leave with its exit code: 0 done, 1 failed, 2 wrong use."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        sys.exit(app(given, standalone_mode=False) or 0)
-    except Exit as leave:
-        sys.exit(leave.exit_code)
-    except ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except BrokenPipeError:  # `pyrula runs | head`
-        sys.stderr.close()
-        sys.exit(FAILED)
+        app(given)
     except (PyrulaError, TimeoutError, ValueError) as error:
         sys.exit(report(error, "--json" in given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -122,9 +123,14 @@ def gate_row(gate: Gate) -> tuple[Any, ...]:
         burst, left = gate.burst or 0, gate.tokens or 0
         room = bar(burst - left, burst)
         use = f"{left} of {burst} tokens, {gate.per_second or 0:g}/s"
-    following = "-" if gate.next_start_at is None else ago(gate.next_start_at, now())
+    following = "-" if gate.next_start_at is None else _soon(gate.next_start_at)
     queued = Text(str(gate.queued), "yellow" if gate.queued else "dim")
     return gate.name, key_text(gate.key), room, use, queued, following, _notes(gate)
+
+
+def _soon(instant: datetime) -> str:
+    at = now()
+    return "now" if instant <= at else ago(instant, at)
 
 
 def _notes(gate: Gate) -> Text:

@@ -26,24 +26,38 @@ _GRACE: Final = 10
 """Seconds that answers under way get to end, once told to stop; whatever waits is answered at once."""
 
 log = logging.getLogger("pyrula.http")
-logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # its milestones: `serving` and `request` say more
+logging.getLogger("uvicorn.error").setLevel(
+    logging.WARNING
+)  # its milestones: `serving` and `request` say more
 
 
 def serve(
     app: Annotated[
-        str | None, typer.Argument(metavar="[MODULE[:REGISTRY]]", envvar="PYRULA_APP", help="Where the workflows are declared.")
+        str | None,
+        typer.Argument(
+            metavar="[MODULE[:REGISTRY]]", envvar="PYRULA_APP", help="Where the workflows are declared."
+        ),
     ] = None,
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on; one that others reach needs --token-file.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that others reach needs --token-file.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8787,
     token_file: Annotated[
-        Path | None, typer.Option(envvar="PYRULA_TOKEN_FILE", help="Lines of `name access token`; read anew on SIGHUP.")
+        Path | None,
+        typer.Option(envvar="PYRULA_TOKEN_FILE", help="Lines of `name access token`; read anew on SIGHUP."),
     ] = None,
     worker: Annotated[bool, typer.Option("--worker", help="Run a worker in this process, too.")] = False,
     max_concurrent_runs: Annotated[int, typer.Option(min=1, help="Bodies at once, of the worker.")] = 100,
-    cors_origin: Annotated[list[str] | None, typer.Option(help="A site whose pages may call with a bearer token.")] = None,
-    secure_cookie: Annotated[bool, typer.Option("--secure-cookie", help="Behind a proxy that speaks HTTPS.")] = False,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")] = 25,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(help="A site whose pages may call with a bearer token.")
+    ] = None,
+    secure_cookie: Annotated[
+        bool, typer.Option("--secure-cookie", help="Behind a proxy that speaks HTTPS.")
+    ] = False,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
+    ] = 25,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
     store: StoreUrl = None,
 ) -> None:
@@ -87,7 +101,9 @@ async def _serve(
         with _signals(server, tokens):
             async with contextlib.AsyncExitStack() as stack:
                 if bodies is not None:
-                    working = await stack.enter_async_context(_working(store, options["registry"], bodies, grace))
+                    working = await stack.enter_async_context(
+                        _working(store, options["registry"], bodies, grace)
+                    )
                     working.add_done_callback(lambda _: setattr(server, "should_exit", True))
                 await server.serve()
         unlisten()
@@ -165,6 +181,3 @@ async def _working(store: Store, registry: Registry, bodies: int, grace: float) 
     finally:
         await made.stop(grace)
         await working
-
-
-

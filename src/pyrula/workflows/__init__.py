@@ -36,14 +36,17 @@ from pyrula.model.run import Run
 from pyrula.policies import Collect, Cron, Debounce, Every, Fairness, Limit, Rate, Retry
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Gate, Store
+from pyrula.workflows.body import Context
 from pyrula.workflows.client import RunPage, WorkflowClient
 from pyrula.workflows.retry_after import RetryAfter
+from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry, Workflow, default_registry, workflow
 
 __all__ = [
     "Collect",
     "ConfigurationError",
     "ConfigurationWarning",
+    "Context",
     "Cron",
     "Debounce",
     "Every",
@@ -84,6 +87,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreError",
     "StoreUnavailable",
+    "Worker",
     "Workflow",
     "WorkflowClient",
     "WorkflowNotFound",

@@ -45,7 +45,7 @@ def note(
         ctx.run_id,
         key,
         ctx.attempt,
-        ctx.claimed_at,
+        ctx.claimed_at_us,
         SystemClock().monotonic(),
         os.getpid(),
         events or [],

@@ -14,7 +14,7 @@ from pyrula.model.run import FINAL, Run
 from pyrula.store.protocol import Gate, Store
 from pyrula.workflows.client import prepare, steering
 from pyrula.workflows.client.catalogue import Catalogue
-from pyrula.workflows.client.ending import ending
+from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
 from pyrula.workflows.client.waits import Waits
 from pyrula.workflows.workflow import Registry, Workflow
@@ -156,10 +156,7 @@ class WorkflowClient:
         `RunCancelled`, `RunExpired`, `RunNotFound`, and TimeoutError, after which the run goes on.
         """
         within = None if timeout is None else prepare.duration("result: timeout", timeout)
-        (found,) = await self._store.results([run_id])
-        if found is None:
-            await self.get(run_id)  # or a mistyped id would be waited for until the end of time
-            found = await self._waits.ended(run_id, within)
+        found = await self._waits.ended(run_id, within)
         if found is None:
             run = await self.get(run_id)
             raise TimeoutError(
@@ -216,8 +213,7 @@ class WorkflowClient:
 
     async def flush(self, workflow: Name, key: object = "") -> str | None:
         """Fire the buffer of `key` now; answers the run's id, None if that buffer is empty."""
-        stamper = await self._catalogue.find(workflow)
-        return await self._store.flush(stamper.name, prepare.stored_key(key) or "")
+        return await self._store.flush(_name(workflow), prepare.stored_key(key) or "")
 
     # -- ending and restarting
 
@@ -252,7 +248,7 @@ class WorkflowClient:
         """The run, as it is now. Raises `RunNotFound`."""
         run = await self._store.get(run_id)
         if run is None:
-            raise _unknown(run_id)
+            raise unknown_run(run_id)
         return run
 
     async def runs(
@@ -269,7 +265,7 @@ class WorkflowClient:
         outside 1 to 1000.
         """
         steering.check_listing(state, limit)
-        name = workflow.name if isinstance(workflow, Workflow) else workflow
+        name = None if workflow is None else _name(workflow)
         found, following = await self._store.runs(name, state, prepare.stored_key(key), limit, cursor)
         return RunPage(found, following)
 
@@ -281,7 +277,7 @@ class WorkflowClient:
         """
         reasons = await self._store.why(run_id)
         if reasons is None:
-            raise _unknown(run_id)
+            raise unknown_run(run_id)
         return reasons
 
     async def gates(self, name: str | None = None, key: object = None, limit: int = 1000) -> list[Gate]:
@@ -292,7 +288,7 @@ class WorkflowClient:
 
     async def buffers(self, workflow: Name | None = None) -> list[dict[str, Any]]:
         """Buffers of events that have not fired: workflow, key, count, when they are due."""
-        return await self._store.buffers(workflow.name if isinstance(workflow, Workflow) else workflow)
+        return await self._store.buffers(None if workflow is None else _name(workflow))
 
     # -- steering: at once, for queued runs too; it outlives deploys
 
@@ -350,14 +346,12 @@ class WorkflowClient:
 
     def _existed(self, run_id: str, state: str) -> str:
         if state == "":
-            raise _unknown(run_id)
+            raise unknown_run(run_id)
         return state
 
 
-def _unknown(run_id: str) -> RunNotFound:
-    return RunNotFound(
-        f"no run {shown(run_id)} is kept in this store; finished runs are swept after its retention"
-    )
+def _name(workflow: Name) -> str:
+    return workflow.name if isinstance(workflow, Workflow) else workflow
 
 
 def _within(expires_in: Duration | None) -> int | None:

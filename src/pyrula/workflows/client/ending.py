@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyrula.errors import RunCancelled, RunEnded, RunExpired, RunFailed
+from pyrula.errors import RunCancelled, RunEnded, RunExpired, RunFailed, RunNotFound, shown
 from pyrula.model.payload import decode
 
 _ENDED: dict[str, tuple[type[RunEnded], str]] = {
@@ -25,3 +25,10 @@ def ending(run_id: str, state: str, data: bytes | None) -> Any:
     error = value if isinstance(value, dict) else None
     why = f": {error['type']}: {error['message']}" if error and state == "failed" else ""
     raise kind(f"run {run_id!r} {how}{why}", run_id=run_id, error=error)
+
+
+def unknown_run(run_id: str) -> RunNotFound:
+    """The error for an id that the store does not know."""
+    return RunNotFound(
+        f"no run {shown(run_id)} is kept in this store; finished runs are swept after its retention"
+    )

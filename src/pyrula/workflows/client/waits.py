@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from pyrula.store.protocol import Store
+from pyrula.workflows.client.ending import unknown_run
 
 Ending = tuple[str, bytes | None]
 """Final state, and JSON of the result or the error."""
@@ -27,6 +29,7 @@ class Waits:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: dict[str, list[_Wait]] = {}
+        self._new: list[str] = []
         self._joined = asyncio.Event()
         self._asking: asyncio.Task[None] | None = None
 
@@ -34,6 +37,7 @@ class Waits:
         """What the run ended with, once it has; None after `timeout` µs."""
         wait = _Wait()
         self._waiting.setdefault(run_id, []).append(wait)
+        self._new.append(run_id)
         self._joined.set()
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._ask())
@@ -58,16 +62,14 @@ class Waits:
     async def _ask(self) -> None:
         try:
             while True:
-                self._joined.clear()
                 # The listener is there before the look: an end in between is seen by the one or the other.
                 nudged = asyncio.ensure_future(self._store.finished(list(self._waiting), None))
-                joined = asyncio.ensure_future(self._joined.wait())
                 try:
                     await asyncio.sleep(0)
-                    await self._look()
-                    await asyncio.wait((nudged, joined), return_when=asyncio.FIRST_COMPLETED)
+                    self._new.clear()
+                    await self._look(list(self._waiting))
+                    await self._welcome(nudged)
                 finally:
-                    joined.cancel()
                     nudged.cancel()
                 if nudged.done() and not nudged.cancelled():
                     nudged.result()
@@ -76,10 +78,25 @@ class Waits:
                 wait.error = error
                 wait.done.set()
 
-    async def _look(self) -> None:
-        run_ids = list(self._waiting)
+    async def _welcome(self, nudged: asyncio.Future[None]) -> None:
+        """Until the nudge, look only for the runs of those who join."""
+        while not nudged.done():
+            if not self._new:
+                self._joined.clear()
+            joined = asyncio.ensure_future(self._joined.wait())
+            try:
+                await asyncio.wait((nudged, joined), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                joined.cancel()
+            new, self._new = self._new, []
+            await self._look(new)
+
+    async def _look(self, run_ids: Sequence[str]) -> None:
         for run_id, found in zip(run_ids, await self._store.results(run_ids), strict=True):
-            if found is not None:
-                for wait in self._waiting.get(run_id, ()):
-                    wait.ending = found
-                    wait.done.set()
+            if found is not None and found[0] == "open":
+                continue
+            for wait in self._waiting.get(run_id, ()):
+                if found is None:  # or a mistyped id would be waited for until the end of time
+                    wait.error = unknown_run(run_id)
+                wait.ending = found
+                wait.done.set()

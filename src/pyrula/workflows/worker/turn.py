@@ -64,6 +64,8 @@ class Turns:
             idle = not (handed.claims or self._executions.bodies or self._executions.waiting)
             if drain and idle and room.runs and handed.next_in != 0:
                 return
+            if self.stopping and idle:
+                return
             await self._rest(handed.next_in, room)
 
     async def _turn(self, outcomes: list[tuple[Lease, Outcome]], wanted: int) -> Handed | None:
