@@ -58,7 +58,9 @@ class Server:
     """One server in a folder of its own. durable: fsync on, for tests that kill it. Start it from the main thread:
     it dies with the thread that started it."""
 
-    def __init__(self, binaries: Path | None = None, *, durable: bool = False, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, binaries: Path | None = None, *, durable: bool = False, options: tuple[str, ...] = ()
+    ) -> None:
         self._root = os.geteuid() == 0
         self.folder = Path(tempfile.mkdtemp(prefix="pyrula-pg-"))
         self._data, self.sockets = self.folder / "data", self.folder / "socket"
@@ -74,7 +76,19 @@ class Server:
         if self._root:
             self.folder.chmod(0o711)
         initdb = self._run(
-            ["initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+            [
+                "initdb",
+                "-D",
+                str(self._data),
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--no-sync",
+            ]
         )
         if initdb.wait() != 0:
             raise RuntimeError(f"initdb failed:\n{self.output()}")
@@ -91,7 +105,9 @@ class Server:
             shutil.copytree(libraries, self.folder / "programs" / libraries.name, symlinks=True)
         for path in (self.folder / "programs").rglob("*"):
             if not path.is_symlink():
-                path.chmod(path.stat().st_mode | (0o055 if path.is_dir() or os.access(path, os.X_OK) else 0o044))
+                path.chmod(
+                    path.stat().st_mode | (0o055 if path.is_dir() or os.access(path, os.X_OK) else 0o044)
+                )
         return target / binaries.name
 
     def _run(self, command: list[str], **more: Any) -> subprocess.Popen[bytes]:
@@ -119,10 +135,17 @@ class Server:
             "max_connections=200",
             *self._options,
         ]
-        command = ["postgres", "-D", str(self._data), *(word for setting in settings for word in ("-c", setting))]
+        command = [
+            "postgres",
+            "-D",
+            str(self._data),
+            *(word for setting in settings for word in ("-c", setting)),
+        ]
         give_up = time.monotonic() + _READY_SECONDS
         while time.monotonic() < give_up:
-            self._process = self._run(command, preexec_fn=_die_with_parent if sys.platform == "linux" else None)
+            self._process = self._run(
+                command, preexec_fn=_die_with_parent if sys.platform == "linux" else None
+            )
             while self._process.poll() is None and time.monotonic() < give_up:
                 if self._is_ready(self._process.pid):
                     return

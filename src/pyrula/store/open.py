@@ -31,9 +31,9 @@ def open_store(
 
     url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://`
     (in memory, for one process); `postgresql://user@host/database` (`?schema=`, "pyrula" if it names none;
-    `?listen=` for a direct URL beside a transaction pooler). clock: another than the machine's. retention: how long finished runs are
-    kept, seconds or a timedelta, above 0. Close it with `await store.close()`, or use it in `async with`.
-    Raises `ConfigurationError` for a URL that it can't serve.
+    `?listen=` for a direct URL beside a transaction pooler). clock: another than the machine's (with PostgreSQL:
+    than the server's). retention: how long finished runs are kept, seconds or a timedelta, above 0. Close it with
+    `await store.close()`, or use it in `async with`. Raises `ConfigurationError` for a URL that it can't serve.
     """
     try:
         kept = positive_us(retention)
@@ -56,7 +56,7 @@ def open_store(
 def store_exists(url: str) -> bool:
     """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it."""
     if _is_postgres(url):
-        return _postgres_module().exists(url)
+        return bool(_postgres_module().exists(url))
     path = _sqlite_path(url)
     return path is None or Path(path).exists()
 
@@ -66,7 +66,8 @@ def _is_postgres(url: object) -> bool:
 
 
 def _postgres(url: str, clock: Clock | None, retention: int) -> Store:
-    return _postgres_module().PostgresStore(url, clock=clock, retention=retention)
+    store: Store = _postgres_module().PostgresStore(url, clock=clock, retention=retention)
+    return store
 
 
 def _postgres_module() -> ModuleType:

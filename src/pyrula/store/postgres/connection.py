@@ -235,7 +235,9 @@ class Connection:
         assert len(rows) == 1, f"schema {self._schema}: the table clock is empty"
         number, time, wall, server_wall, self._horizon = rows[0]
         now_wall = server_wall if self._clock is None else self._clock.wall()
-        tx.wrote = now_wall < wall and not beside  # the clock was set back: time goes on from here, for everybody
+        tx.wrote = (
+            now_wall < wall and not beside
+        )  # the clock was set back: time goes on from here, for everybody
         if number == self._number:  # nobody has written the time since: what was read counts, too
             time, wall = self._seen
         # The store's time never runs backwards: a wall clock that steps back adds nothing.

@@ -26,7 +26,9 @@ def encode(value: Any) -> tuple[bytes | None, int]:
         return value, BINARY
     if isinstance(value, list):
         return _array(value)
-    raise TypeError(f"a parameter is {type(value).__name__}; SQL blocks take int, str, bytes, None and lists of them")
+    raise TypeError(
+        f"a parameter is {type(value).__name__}; SQL blocks take int, str, bytes, None and lists of them"
+    )
 
 
 def _array(values: Sequence[Any]) -> tuple[bytes, int]:

@@ -25,7 +25,11 @@ class Listener:
     when messages may have been missed. poll: seconds after which it calls so anyway; None for never."""
 
     def __init__(
-        self, conninfo: str, channels: Sequence[str], heard: Callable[[str | None], None], poll: float | None = None
+        self,
+        conninfo: str,
+        channels: Sequence[str],
+        heard: Callable[[str | None], None],
+        poll: float | None = None,
     ) -> None:
         self._conninfo, self._channels, self._heard, self._poll = conninfo, tuple(channels), heard, poll
         self._stop_read, self._stop_write = os.pipe()
@@ -51,7 +55,9 @@ class Listener:
                     if self._listen(connection):
                         return
             except psycopg.Error as error:
-                _log.warning("listening for news of the store failed, trying again in %.1f s: %s", pause, error)
+                _log.warning(
+                    "listening for news of the store failed, trying again in %.1f s: %s", pause, error
+                )
             if self._stopped(pause * (0.5 + chance())):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -37,7 +37,9 @@ def prepare(address: Address, clock: Clock | None, store: str, shard: int, shard
         )
 
 
-def migrate(address: Address, clock: Clock | None, store: str, shard: int, shards: int) -> tuple[int | None, int]:
+def migrate(
+    address: Address, clock: Clock | None, store: str, shard: int, shards: int
+) -> tuple[int | None, int]:
     """Create the schema, or bring it forward; answers the version it had (None: it was not there) and has.
 
     One transaction under the shard's lock: whoever comes at the same time waits, and finds it done. Raises as `prepare`.
@@ -80,7 +82,9 @@ def _identity(connection: psycopg.Connection[Any], address: Address) -> tuple[in
     there = connection.execute("SELECT to_regclass(%s)", (f'"{address.schema}".meta',)).fetchone()
     if there is None or there[0] is None:
         return None
-    query = sql.SQL("SELECT version, store, shard, shards FROM {}.meta").format(sql.Identifier(address.schema))
+    query = sql.SQL("SELECT version, store, shard, shards FROM {}.meta").format(
+        sql.Identifier(address.schema)
+    )
     return connection.execute(query).fetchone()
 
 
@@ -91,7 +95,12 @@ def _enter(connection: psycopg.Connection[Any], address: Address) -> None:
 
 
 def _create(
-    connection: psycopg.Connection[Any], address: Address, clock: Clock | None, store: str, shard: int, shards: int
+    connection: psycopg.Connection[Any],
+    address: Address,
+    clock: Clock | None,
+    store: str,
+    shard: int,
+    shards: int,
 ) -> tuple[int, str, int, int]:
     blocks = statements(_PACKAGE)
     try:

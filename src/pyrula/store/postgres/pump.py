@@ -78,7 +78,9 @@ class Pump:
     """Verbs go in, answers come out. connect: makes the connection, in the pump's thread, and again after a loss.
     wrote: called in the pump's thread after each commit, before the answers are given."""
 
-    def __init__(self, kind: Kind, connect: Callable[[], Connection], wrote: Callable[[], None], place: str) -> None:
+    def __init__(
+        self, kind: Kind, connect: Callable[[], Connection], wrote: Callable[[], None], place: str
+    ) -> None:
         self._kind, self._connect, self._wrote, self._place = kind, connect, wrote, place
         self._connection: Connection | None = None
         self._waiting: deque[_Ask] = deque()
@@ -129,7 +131,9 @@ class Pump:
             self._serve([ask for ask in batch if not ask.future.cancelled()])
         if self._connection is not None:
             self._connection.close()
-        _answer([(ask, StoreClosed(f"the store {self._place} was closed before this was done")) for ask in batch])
+        _answer(
+            [(ask, StoreClosed(f"the store {self._place} was closed before this was done")) for ask in batch]
+        )
 
     def _serve(self, batch: list[_Ask]) -> None:
         if not batch:
@@ -191,7 +195,9 @@ class Pump:
             raise StoreClosed(f"the store {self._place} was closed before this was done")
         if _CLOCK.monotonic() > give_up:
             if self._connection is not None and self._connection.alive:
-                raise StoreBusy(f"{self._place}: tried for {_GIVE_UP_SECONDS} s, at last: {trouble}; call again")
+                raise StoreBusy(
+                    f"{self._place}: tried for {_GIVE_UP_SECONDS} s, at last: {trouble}; call again"
+                )
             raise StoreUnavailable(
                 f"{self._place}: can't be reached since {_GIVE_UP_SECONDS} s: {trouble}; see that the server runs, "
                 "and call again"

@@ -28,7 +28,9 @@ class PostgresStore(ShardStore):
     """One shard in a schema. clock: None for the server's own. Each kind of transaction has a thread and a
     connection of its own, made at its first use."""
 
-    def __init__(self, url: str, *, clock: Clock | None, retention: int, shard: int = 0, shards: int = 1) -> None:
+    def __init__(
+        self, url: str, *, clock: Clock | None, retention: int, shard: int = 0, shards: int = 1
+    ) -> None:
         super().__init__(clock or SystemClock(), retention, shard)
         self._address = address(url)
         self._store_clock, self._shards = clock, shards
@@ -106,9 +108,13 @@ class PostgresStore(ShardStore):
             try:
                 if self._beat is None or not self._beat.alive:
                     self._beat = self._connect()
-                (alive,), _ = self._beat.write([lambda tx: register.heartbeat(tx, incarnation)], token(), locked=False)
+                (alive,), _ = self._beat.write(
+                    [lambda tx: register.heartbeat(tx, incarnation)], token(), locked=False
+                )
             except (Lost, AnswerLost, psycopg.OperationalError) as error:
-                raise StoreUnavailable(f"{self._address.shown}: a heartbeat did not get through: {error}; beat again") from error
+                raise StoreUnavailable(
+                    f"{self._address.shown}: a heartbeat did not get through: {error}; beat again"
+                ) from error
         return bool(alive)
 
     # -- nudges
@@ -117,7 +123,9 @@ class PostgresStore(ShardStore):
         super().listen(nudge)
         self._loop = asyncio.get_running_loop()
         if self._listener is None and not self._closed:
-            self._listener = Listener(self._address.listen or self._address.conninfo, [self._address.channel], self._heard)
+            self._listener = Listener(
+                self._address.listen or self._address.conninfo, [self._address.channel], self._heard
+            )
 
     async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
         nudge = asyncio.Event()

@@ -62,6 +62,10 @@ class ShardStore(ABC):
     async def write(self, verb: Callable[[Tx], T]) -> T:
         """Run a verb that may write, alone in the shard; its answer, once durable."""
 
+    async def append(self, verb: Callable[[Tx], T]) -> T:
+        """Run a verb that only adds what no turn counts on: it may run beside the shard's turns."""
+        return await self.write(verb)
+
     @abstractmethod
     async def read(self, verb: Callable[[Tx], T]) -> T:
         """Run a verb that only reads, on one snapshot."""
@@ -76,7 +80,9 @@ class ShardStore(ABC):
             else msgspec.structs.replace(submission, run_id=ids.run_id(wall, self.shard))
             for submission in submissions
         ]
-        return await self.write(lambda tx: submit(tx, named))
+        # A child may need a lane of its own, and joins a family that somebody may be cancelling.
+        run = self.append if all(submission.parent is None for submission in named) else self.write
+        return await run(lambda tx: submit(tx, named))
 
     async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]:
         return await self.write(lambda tx: trigger.trigger(tx, events, self.shard))
@@ -210,7 +216,9 @@ class ShardStore(ABC):
         return await self.write(lambda tx: turn(tx, request, self._hall, self._broom))
 
     async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
-        return await self.write(lambda tx: record.record(tx, incarnation, lease, entries))
+        # What waits may be there already, or be on its way.
+        run = self.write if any(entry.status == "waiting" for entry in entries) else self.append
+        return await run(lambda tx: record.record(tx, incarnation, lease, entries))
 
     async def read_log(self, lease: Lease) -> list[Entry]:
         return await self.read(lambda tx: record.read_log(tx, lease.seq))
