@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -198,9 +199,7 @@ class ShardStore(ABC):
     async def restamp(self, workflow: str, stamper: Any) -> int:
         total, after = 0, 0
         while True:  # in batches, so that turns get in between
-            done, last = await self.write(
-                lambda tx, after=after: restamp.restamp(tx, workflow, stamper, after)
-            )  # type: ignore[misc]  # mypy can't infer a lambda with a default
+            done, last = await self.write(partial(restamp.restamp, workflow=workflow, stamper=stamper, after=after))
             total += done
             if last is None:
                 return total
