@@ -74,7 +74,7 @@ async def end_to_end(client: WorkflowClient, name: str, runs: int, batch: int = 
     began = time.perf_counter()
     pending: list[asyncio.Future[Any]] = []
     for start in range(0, runs, batch):
-        ids = await client.submit_many([(name, _params(name, n)) for n in range(start, min(runs, start + batch))])
+        ids = await client.submit_many(name, [_params(name, n) for n in range(start, min(runs, start + batch))])
         pending.append(asyncio.gather(*(client.result(run_id) for run_id in ids)))
         if len(pending) > 4:
             await pending.pop(0)
@@ -86,11 +86,11 @@ async def end_to_end(client: WorkflowClient, name: str, runs: int, batch: int = 
 async def fill(client: WorkflowClient, worker: Worker, keys: int, queued: int) -> None:
     """`keys` full keys, each held by a parked run, and `queued` runs behind them."""
     for start in range(0, keys, 1000):
-        await client.submit_many([("backlog", {"tenant": f"b{k}"}) for k in range(start, min(keys, start + 1000))])
+        await client.submit_many("backlog", [{"tenant": f"b{k}"} for k in range(start, min(keys, start + 1000))])
         await worker.drain()
     for start in range(0, queued, 1000):
         await client.submit_many(
-            [("backlog", {"tenant": f"b{k % keys}"}) for k in range(start, min(queued, start + 1000))]
+            "backlog", [{"tenant": f"b{k % keys}"} for k in range(start, min(queued, start + 1000))]
         )
 
 

@@ -79,11 +79,13 @@ def _expire(tx: Tx, seq: int) -> None:
         finish(tx, seq, "expired")
 
 
-def next_due(tx: Tx) -> int | None:
-    """µs from now until something is due by itself: a timer, a buffer, a tick, a token, a lapse; None if nothing is."""
-    times = tx.row("drain.next_due")
+def next_due(tx: Tx, incarnation: str, *, room: bool) -> int | None:
+    """µs from now until something is due by itself: a timer, a buffer, a tick, another worker's lapse, and for a worker that has
+    room a token; None if nothing is."""
+    times = tx.row("drain.next_due", incarnation)
     walls = tx.row("drain.next_wall")
     assert times is not None and walls is not None
-    waits = [time - tx.now for time in times if time is not None]
+    token, *others = times
+    waits = [time - tx.now for time in ((token, *others) if room else others) if time is not None]
     waits += [wall - tx.wall for wall in walls if wall is not None]
     return max(0, min(waits)) if waits else None

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pyrula.model.gate import FOREVER
-from pyrula.model.run import FINAL, Run
+from pyrula.model.run import Run
 from pyrula.model.step import Entry
 from pyrula.policies.stamp import Stamp, Stamped
 from pyrula.store.shard.counters import gates
@@ -33,13 +33,12 @@ def get(tx: Tx, run_id: str) -> Run | None:
 
 
 def results(tx: Tx, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
-    """Per id: (final state, JSON of its result or error), or None while it is not finished or not there."""
-    ended = {
+    """Per id: (state, JSON of its result or error), the state being "open" until it has ended; None: not there."""
+    found = {
         run_id: (state, result if state == "completed" else error)
         for run_id, state, result, error in tx.match("settle.children", [(run_id,) for run_id in run_ids])
-        if state in FINAL
     }
-    return [ended.get(run_id) for run_id in run_ids]
+    return [found.get(run_id) for run_id in run_ids]
 
 
 def runs(

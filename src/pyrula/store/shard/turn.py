@@ -25,7 +25,9 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
         claims=claims,
         refused=refused,
         signals=_signals(tx, request.incarnation, hall.shard),
-        next_in=0 if more or more_to_admit else next_due(tx),
+        next_in=0
+        if more or more_to_admit
+        else next_due(tx, request.incarnation, room=len(claims) < request.wanted),
     )
 
 

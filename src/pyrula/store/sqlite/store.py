@@ -23,6 +23,8 @@ T = TypeVar("T")
 _WATCH_SECONDS = 0.020
 """How often another process's commits are looked for while somebody listens."""
 _OPEN_SECONDS = 30.0
+_BEAT_PATIENCE_MS = 2000
+"""How long one heartbeat waits for the lock, in its own thread."""
 
 
 class SqliteStore(ShardStore):
@@ -41,6 +43,8 @@ class SqliteStore(ShardStore):
         super().__init__(clock, retention, shard)
         self._path, self._memory, self._shards = path, memory, shards
         self._connection: Connection | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that it lives on, once it is connected."""
         self._opening: asyncio.Lock | None = None
         self._closed = False
         self._pump: Pump | None = None
@@ -65,6 +69,7 @@ class SqliteStore(ShardStore):
                 self._seen_version = connection.data_version()
                 self._pump = Pump(connection, self.nudge)
                 self._connection = connection
+                self.loop = asyncio.get_running_loop()
                 self._rewatch()
 
     async def _prepare(self, connection: Connection) -> None:
@@ -137,7 +142,7 @@ class SqliteStore(ShardStore):
             if self._closed:
                 raise StoreClosed(f"the store {self._path} was closed")
             if self._beat is None:
-                self._beat = Connection(self._path, self.clock, memory=self._memory)
+                self._beat = Connection(self._path, self.clock, memory=self._memory, patience_ms=_BEAT_PATIENCE_MS)
             try:
                 (alive,), _ = self._beat.write([lambda tx: register.heartbeat(tx, incarnation)])
             except apsw.BusyError:
