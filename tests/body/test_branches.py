@@ -189,8 +189,26 @@ async def test_wait_for_and_shield_and_as_completed_work() -> None:
 
     stage = Stage(body)
     await stage.life()
-    stage.settle("", 0)
+    stage.settle("", 1)
     assert result(await stage.life()) == [2, 4, 6, 8]
+    assert sorted(stage.log) == [("", 0), ("", 1), ("0", 0), ("1", 0), ("2", 0)]
+
+
+async def test_wait_for_is_no_branch_whether_or_not_its_python_makes_a_task() -> None:
+    async def body(ctx: Any) -> Any:
+        async def two() -> Any:
+            await ctx.step(_double, 1)
+            return await ctx.wait_for_event("go")
+
+        got = await asyncio.wait_for(two(), 3600)
+        return [got, await ctx.step(_double, 2)]
+
+    stage = Stage(body)
+    gone: list[Any] = []
+    outcome = await stage.life(lambda: gone.extend(stage.calls()), lambda: stage.body and stage.body.lose())
+    assert outcome is None and gone == [("", 0, "step", "done"), ("", 1, "event", "waiting")]
+    stage.settle("", 1, "now")
+    assert result(await stage.life()) == ["now", 4]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")

@@ -218,9 +218,10 @@ class Body:
 
     # -- branches
 
-    def branch_off(self, make: Callable[[], asyncio.Task[Any]]) -> asyncio.Task[Any]:
-        """Make a task that is a branch of the one that starts it."""
-        branch = self.tree.grow(self.here(), self.teller.log.delivered)
+    def branch_off(self, make: Callable[[], asyncio.Task[Any]], *, inline: bool) -> asyncio.Task[Any]:
+        """Make a task that is a branch of the one that starts it; inline: one that goes on in its place."""
+        here = self.here()
+        branch = here if inline else self.tree.grow(here, self.teller.log.delivered)
         self.tree.starting.append(branch)
         try:
             task = make()

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 class Branch:
-    """One task of a body. numbered: how many calls it has made; born: deliveries that had been made when it
-    began."""
+    """One task of a body (two, while one goes on in the other's place).
+
+    numbered: how many calls it has made; born: deliveries that had been made when it began."""
 
     __slots__ = (
         "born",
@@ -29,6 +30,7 @@ class Branch:
         "numbered",
         "parent",
         "path",
+        "tasks",
     )
 
     def __init__(self, path: str, parent: Branch | None, born: int) -> None:
@@ -39,6 +41,7 @@ class Branch:
         self.draws = 0
         self.grown = 0
         self.live_children = 0
+        self.tasks = 0
         self.call: Call | None = None
         self.ended = False
         self.cancelled = False
@@ -75,12 +78,16 @@ class Tree:
     def began(self, task: asyncio.Task[Any], branch: Branch) -> None:
         """`task` runs `branch`."""
         self.live[task] = branch
-        if branch.parent is not None:
+        branch.tasks += 1
+        if branch.parent is not None and branch.tasks == 1:
             branch.parent.live_children += 1
 
     def over(self, task: asyncio.Task[Any]) -> Branch:
         """`task` has ended."""
         branch = self.live.pop(task)
+        branch.tasks -= 1
+        if branch.tasks:
+            return branch
         branch.ended = True
         branch.cancelled = task.cancelled()
         if branch.parent is not None:

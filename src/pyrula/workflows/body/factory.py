@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import Context
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from pyrula.workflows.body.place import PLACE, Inside
 
-_UNORDERED = {
+_UNORDERED: Final = {
     getattr(found, "__code__", None)
     for found in (
         asyncio.as_completed,
@@ -21,8 +21,11 @@ _UNORDERED = {
         getattr(getattr(asyncio.tasks, "_AsCompletedIterator", None), "__init__", None),
     )
 } - {None}
-_DEEPEST = 5
-"""Frames between a task factory and as_completed: create_task, ensure_future (two), a comprehension."""
+"""Code that starts the coroutines of a set, in the order of their addresses."""
+_INLINE: Final = {asyncio.wait_for.__code__} if sys.version_info < (3, 12) else set()
+"""Code that starts a task in place of itself: from 3.12 on wait_for makes none, which no log may show."""
+_DEEPEST: Final = 5
+"""Frames between a task factory and those: create_task, ensure_future (two), a comprehension."""
 _installed: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Any, int]] = WeakKeyDictionary()
 """Loop → (the factory before, ours, how many asked for it)."""
 
@@ -54,26 +57,28 @@ def _factory(before: Any) -> Any:
         place = PLACE.get() if context is None else context.get(PLACE)
         if place is None or isinstance(place, Inside):
             return _plain(before, loop, coro, options)
-        if _in_no_order():
+        started_by = _starter()
+        if started_by in _UNORDERED:
             raise RuntimeError(
                 "asyncio.as_completed starts coroutines in an order that a replay does not repeat, so their "
                 "results would change places: pass it tasks, made by create_task one after the other"
             )
-        return place.branch_off(lambda: _plain(before, loop, coro, options))
+        inline = started_by in _INLINE
+        return place.branch_off(lambda: _plain(before, loop, coro, options), inline=inline)
 
     return make
 
 
-def _in_no_order() -> bool:
-    """Whether asyncio is walking a set of coroutines, whose order is that of their addresses."""
+def _starter() -> CodeType | None:
+    """The code of asyncio's that starts the task, if it is one that matters."""
     frame: FrameType | None = sys._getframe(2)
     for _ in range(_DEEPEST):
         if frame is None:
-            return False
-        if frame.f_code in _UNORDERED:
-            return True
+            return None
+        if frame.f_code in _UNORDERED or frame.f_code in _INLINE:
+            return frame.f_code
         frame = frame.f_back
-    return False
+    return None
 
 
 def _plain(before: Any, loop: asyncio.AbstractEventLoop, coro: Any, options: dict[str, Any]) -> Any:
