@@ -55,6 +55,7 @@ class Heartbeat:
         self._loop = asyncio.get_running_loop()
         self._renewed = self._ticked = clock.monotonic()
         self._stop = threading.Event()
+        self._beating = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pyrula-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -64,6 +65,12 @@ class Heartbeat:
     def stop(self) -> None:
         """Beat no more. Returns at once; a beat under way may still end."""
         self._stop.set()
+
+    def fall_silent(self) -> None:
+        """Beat no more; once this returns, the store hears nothing of it any more."""
+        self._stop.set()
+        with self._beating:
+            pass
 
     def beat(self) -> bool:
         """Renew once, now; False if the incarnation was given up. Raises what the store raises."""
@@ -109,7 +116,9 @@ class Heartbeat:
     def _try(self) -> bool:
         """Renew; False if it has to be tried again soon."""
         try:
-            self.beat()
+            with self._beating:
+                if not self._stop.is_set():
+                    self.beat()
         except StoreClosed:
             self._stop.set()
         except PyrulaError as error:

@@ -159,7 +159,7 @@ class Lives:
         """Vanish as a killed process does: nothing is handed in, and leases last until they lapse."""
         self.abandoned = True
         if self.heartbeat is not None:
-            self.heartbeat.stop()
+            self.heartbeat.fall_silent()
         self.stopping = True
         self.turns.lost = self.turns.lost or "abandoned"
         self.executions.lose_all()
