@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest_asyncio
 
+from tests.cases.fleet import Fleet
 from tests.cases.scene import Bystander, Scene
 from tests.stores import postgres_server, shared_url, store_kind, store_url
 
@@ -27,3 +29,11 @@ async def bystander(scene: Scene) -> AsyncIterator[Bystander]:
     made = Bystander(scene)
     yield made
     made.check()
+
+
+@pytest_asyncio.fixture
+async def fleet(shared_url: str, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """Worker processes on a store of each kind that processes can share."""
+    made = Fleet(shared_url, tmp_path)
+    yield made
+    await made.close()

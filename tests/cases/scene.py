@@ -55,7 +55,7 @@ class Scene:
         registry: Registry | None = None,
         **policies: Any,
     ) -> Workflow[..., Any]:
-        """A workflow whose body stays for `seconds`, or takes a batch if it has a trigger. body: another one."""
+        """A workflow whose body stays for `seconds`, or takes a batch if it has a trigger; or `body`."""
         chosen = body or (self._batch if policies.get("trigger") else self._work)
         return workflow(name=name, registry=self.registry if registry is None else registry, **policies)(
             chosen
@@ -92,7 +92,7 @@ class Scene:
         return await self.env.start_worker(**options)
 
     async def submit(self, count: int, name: str = "w", **params: Any) -> list[str]:
-        """Submit so many runs alike, numbered `n` = 0, 1, …, and let happen what is due; answers their ids."""
+        """Submit so many runs, numbered `n` = 0, 1, …, and let happen what is due; answers their ids."""
         many = [{"k": "k", "n": number, **params} for number in range(count)]
         ids = await self.client.submit_many(name, many)
         await self.env.settle()
@@ -163,7 +163,7 @@ class Bystander:
         self.expected: list[float] = []
 
     async def queue(self, name: str = "w", *, at: float | None = None, **params: Any) -> str:
-        """Submit a run of the other key, to start at once. at: when there is a worker, if there is none yet."""
+        """Submit a run of the other key, to start at once. at: when a worker starts, if there is none yet."""
         run_id = await self._scene.one(name, k=OTHER, **params)
         self.expected.append(self._scene.env.now if at is None else at)
         return run_id
