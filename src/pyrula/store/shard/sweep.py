@@ -17,8 +17,9 @@ def sweep(tx: Tx, before: int, limit: int = 200) -> int:
     seqs = tx.rows("sweep.runs", before, limit)
     for block in _OF_A_RUN:
         tx.many(block, seqs)
-    tx.many("sweep.lane", tx.rows("sweep.empty_lanes", _anywhere(tx.now), limit))
-    tx.run("sweep.slot_gates", limit)
+    place = _anywhere(tx.now)
+    tx.many("sweep.lane", tx.rows("sweep.empty_lanes", place, limit))
+    tx.run("sweep.slot_gates", place, limit)
     return len(seqs)
 
 
@@ -33,5 +34,5 @@ _OF_A_RUN = (
 
 
 def _anywhere(now: int) -> bytes:
-    """Where to look for empty lanes this time: ids are digests, so any place is as good as another."""
+    """Where to look for lanes and gates this time: ids are digests, one place is as good as another."""
     return blake2b(str(now).encode(), digest_size=16).digest()

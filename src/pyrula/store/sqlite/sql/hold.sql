@@ -3,7 +3,7 @@ SELECT r.seq, r.run_id, r.workflow, r.priority, r.key, s.stamp, r.keys
 FROM runs AS r JOIN stamps AS s ON s.id = r.stamp WHERE r.seq = ?1
 
 -- name: seats
--- A run and its ancestors, the nearest first; a thousand generations should do.
+-- A run and its ancestors, the nearest first; a thousand generations should do. The joins go from the few to the many.
 WITH RECURSIVE line (run_id, depth) AS (
     SELECT ?1, 0
     UNION ALL
@@ -11,7 +11,7 @@ WITH RECURSIVE line (run_id, depth) AS (
     WHERE r.parent IS NOT NULL AND line.depth < 1000
 )
 SELECT s.gate, r.run_id
-FROM line JOIN runs AS r ON r.run_id = line.run_id JOIN slots AS s ON s.seq = r.seq
+FROM line CROSS JOIN runs AS r ON r.run_id = line.run_id CROSS JOIN slots AS s ON s.seq = r.seq
 WHERE s.held = 1
 ORDER BY line.depth
 
