@@ -65,7 +65,7 @@ class Answer:
 class Operation:
     """One method of one path. body: type of its body, None if it takes none. answers: status → type of its answer.
 
-    problems: codes that it may answer with beside those that any may. waits: it may take up to LONGEST_WAIT.
+    problems: codes that it may answer with beside those that any may. waits: it may take up to LONGEST_WAIT. any_query: its query is the page's own affair.
     """
 
     method: str
@@ -78,6 +78,7 @@ class Operation:
     body: Any = None
     problems: tuple[str, ...] = ()
     waits: bool = False
+    any_query: bool = False
     media: str = wire.JSON
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -140,7 +141,7 @@ async def serve(operation: Operation, services: Services, request: Request) -> R
     if not who.may(operation.right, name):
         what = f"submit {shown(name)}" if name is not None else f"{operation.method} {operation.path}"
         raise Problem("forbidden", f"the token {who.name!r} ({_rights(who)}) may not {what}")
-    query = wire.read_query(operation.query, request.query_params)
+    query = {} if operation.any_query else wire.read_query(operation.query, request.query_params)
     body = None
     if operation.body is not None:
         _check_media(request)

@@ -134,7 +134,7 @@ def overview(tx: Tx) -> dict[str, Any]:
             for workflow, count, events, due in tx.rows("pages.buffered")
         ],
         "served": sorted(served),
-        "workers": len(tx.rows("why.workers", tx.now)),
+        "live_workers": len(tx.rows("why.workers", tx.now)),
     }
 
 

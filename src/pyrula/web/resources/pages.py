@@ -107,7 +107,7 @@ def _cookie(call: Call) -> str:
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("GET", "/", root, "open", "To the page", {307: None}, media=""),
-    Operation("GET", "/ui", page, "open", "The page", {200: str}, media="text/html"),
+    Operation("GET", "/ui", page, "open", "The page", {200: str}, media="text/html", any_query=True),
     Operation("GET", "/ui/session", session, "read", "Who looks at the page", {200: wire.Session}),
     Operation("POST", "/ui/session", sign_in, "open", "Sign in with a token", {200: wire.Session}, body=wire.SignIn, problems=("unauthenticated", "invalid_payload")),
     Operation("DELETE", "/ui/session", sign_out, "open", "Sign out", {200: wire.Done}),
@@ -125,8 +125,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         ),
         media="text/event-stream",
     ),
-    Operation("GET", "/ui/{view}", page, "open", "The page, at one of its views", {200: str}, media="text/html"),
-    Operation("GET", "/ui/{view}/{name}", page, "open", "The page, at one thing", {200: str}, media="text/html"),
+    Operation("GET", "/ui/{view}", page, "open", "The page, at one of its views", {200: str}, media="text/html", any_query=True),
+    Operation("GET", "/ui/{view}/{name}", page, "open", "The page, at one thing", {200: str}, media="text/html", any_query=True),
     Operation("GET", "/static/{file}", static, "open", "A file of the page", {200: bytes}, media="application/octet-stream"),
     Operation("GET", "/favicon.ico", icon, "open", "Its icon", {200: bytes}, media="image/svg+xml"),
     Operation("GET", "/robots.txt", robots, "open", "For crawlers", {200: str}, media="text/plain"),

@@ -243,28 +243,29 @@ function chartBox(id, about) {
   return h("div", { class: "chart", key: id, id, "data-keep": true, role: "img", "aria-label": about });
 }
 
-function axes() {
+function axes(seconds) {
   const font = "12px system-ui, sans-serif";
   const common = { stroke: () => css("--soft"), font, grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false } };
   return [
-    { ...common, grid: { show: false }, space: 70, values: (u, times) => times.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })) },
+    { ...common, grid: { show: false }, size: 26, space: seconds ? 90 : 64, incrs: seconds ? [5, 10, 15, 30, 60, 120, 300] : [300, 600, 900, 1800], values: (u, times) => times.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false, ...(seconds ? { second: "2-digit" } : {}) })) },
     { ...common, size: 46, space: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], values: (u, values) => values.map((v) => (v >= 1000 ? num(v / 1000) + "k" : num(v))) },
   ];
 }
 
-function chart(id, data, series, range) {
+function chart(id, data, series, range, seconds) {
   const box = document.getElementById(id);
   if (!box || !box.clientWidth) return;
   let known = charts.get(box);
   if (!known) {
-    const plot = new uPlot({
-      width: box.clientWidth, height: 150, series: [{}, ...series], axes: axes(), legend: { show: false },
-      cursor: { show: false }, padding: [8, 6, 0, 0],
-      scales: { y: { range: (u, low, high) => [0, Math.max(4, Math.ceil((high || 0) * 1.1))] }, ...(range ? { x: { range } } : {}) },
+    known = { range };
+    known.plot = new uPlot({
+      width: box.clientWidth, height: 150, series: [{}, ...series], axes: axes(seconds), legend: { show: false },
+      cursor: { show: false }, padding: [8, 34, 0, 0],
+      scales: { y: { range: (u, low, high) => [0, Math.max(4, Math.ceil((high || 0) * 1.1))] }, x: { range: (u, low, high) => known.range(low, high) } },
     }, data, box);
-    known = { plot };
     charts.set(box, known);
   } else {
+    known.range = range;
     if (known.plot.width !== box.clientWidth) known.plot.setSize({ width: box.clientWidth, height: 150 });
     known.plot.setData(data);
   }
@@ -279,7 +280,7 @@ function drawCharts() {
     const bars = uPlot.paths.bars({ size: [0.8, 40], align: 1 });
     const bar = (label, colour) => ({ label, paths: bars, fill: () => css(colour), stroke: () => css(colour), width: 0, points: { show: false } });
     chart("chart-minutes", [minutes.map((m) => m[0]), minutes.map((m) => m[1]), minutes.map((m) => m[2])],
-      [bar("ended", "--bar-token"), bar("not completed", "--bar-full")], (u, low, high) => [low, high + 60]);
+      [bar("ended", "--bar-token"), bar("not completed", "--bar-full")], (low, high) => [low, high + 60]);
     lines("chart-now", "overview", [["executing", () => css("--bar"), (p) => p.executing], ["waiting", () => "#d39a35", (p) => p.waiting]]);
   }
   if (route.view === "gate" && state.data && state.data.gate) {
@@ -297,7 +298,7 @@ function lines(id, what, series) {
   const list = history.get(what) || [];
   const end = Math.round(now() / 1000);
   chart(id, [list.map((p) => p.t), ...series.map(([, , value]) => list.map(value))], series.map(([name, colour]) => line(name, colour)),
-    () => [Math.min(list.length ? list[0].t : end, end - 60), end]);
+    () => [Math.min(list.length ? list[0].t : end, end - 60), end], true);
 }
 
 addEventListener("resize", () => drawCharts());
@@ -333,7 +334,7 @@ function nextStart(gate) {
   if (pause) return h("span", null, h("span", { class: "badge amber" }, "paused"), " ", pause.until ? when(pause.until, "in") : soft("until resumed"));
   if (gate.paused_until) return h("span", null, h("span", { class: "badge amber" }, "closed by RetryAfter"), " ", when(gate.paused_until, "in"));
   if (gate.next_start_at) return Date.parse(gate.next_start_at) <= now() + 300 ? soft("open") : when(gate.next_start_at, "in");
-  return soft("when a slot is given back");
+  return soft("when a slot frees");
 }
 
 function numbersOf(gate) {
@@ -349,9 +350,9 @@ function overrideNote(gate) {
 function table(columns, rows, caption) {
   return h("table", { class: "rows", role: "table" },
     h("caption", { class: "hidden" }, caption),
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { role: "columnheader", scope: "col", class: c.number ? "number" : null }, c.name)))),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { role: "columnheader", scope: "col", class: [c.number ? "number" : "", c.roomy ? "roomy" : ""].join(" ").trim() || null }, c.name)))),
     h("tbody", { role: "rowgroup" }, rows.map(({ key, cells }) => h("tr", { key, role: "row" }, cells.map((cell, i) =>
-      h("td", { role: "cell", class: [columns[i].number ? "number" : "", columns[i].wide ? "wide" : "", cell === null ? "blank" : ""].join(" ").trim() || null, "data-label": columns[i].quiet ? null : columns[i].name }, cell))))));
+      h("td", { role: "cell", class: [columns[i].number ? "number" : "", columns[i].wide ? "wide" : "", columns[i].roomy ? "roomy" : "", cell === null ? "blank" : ""].join(" ").trim() || null, "data-label": columns[i].quiet ? null : columns[i].name }, cell))))));
 }
 
 const panel = (title, about, ...body) => h("section", { class: "panel", key: title },
@@ -594,7 +595,7 @@ views.overview = (d) => {
     h("div", { class: "columns" },
       panel("Overrides and pauses in force", d.overrides.length ? many(d.overrides.length, "is", "are") + " in force" : null,
         d.overrides.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Of" }, { name: "Holds" }, { name: "Lapses" }, { name: "", quiet: true }], d.overrides.map((o) => ({ key: `${o.gate}\n${o.key}\n${o.kind}`, cells: [
-          h("a", { class: "row", href: `/ui/gates?name=${enc(o.gate)}` }, clip(o.gate, 80)), h("span", { class: "wrap" }, ofKey(o.key)), heldText(o), o.expires_at ? when(o.expires_at, "in") : soft("by hand"),
+          h("a", { class: "row", href: `/ui/gates?name=${enc(o.gate)}` }, clip(o.gate, 80)), h("span", { class: "wrap" }, ofKey(o.key)), heldText(o), h("span", { class: "steady" }, o.expires_at ? when(o.expires_at, "in") : soft("by hand")),
           act(o.kind === "pause" ? "Resume…" : "Take back…", () => askTakeBack(o))] })), "Overrides and pauses") : empty("Everything goes by what was declared.")),
       panel("Latest failures", d.failed.length ? "newest first" : null,
         d.failed.length ? table([{ name: "Run", quiet: true, wide: true }, { name: "Workflow" }, { name: "Failed", number: true }], d.failed.map((r) => ({ key: r.run_id, cells: [runLink(r.run_id, { class: "mono row" }), clip(r.workflow, 60), when(r.finished_at)] })), "Latest failures") : empty("No failed run is kept."))),
@@ -624,15 +625,15 @@ views.gates = (d) => [
       field("name", "Gate is", "search"),
       h("label", null, "Order", h("select", { id: "filter-sort", on: { change: filterBy("sort") } }, SORTS.map(([value, text]) => h("option", { value, selected: (route.query.sort || "waiting") === value }, text)))))),
   h("section", { class: "panel" },
-    d.items.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Key", wide: true }, { name: "In use" }, { name: "Waiting", number: true }, { name: "Waiting, since opened" }, { name: "Starts per second", number: true }, { name: "Next start" }, { name: "", quiet: true }],
+    d.items.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Key", wide: true }, { name: "In use" }, { name: "Waiting", number: true }, { name: "Waiting, since opened", roomy: true }, { name: "Starts/s", number: true, roomy: true }, { name: "Next start" }, { name: "", quiet: true }],
       d.items.map((gate) => {
         const seen = history.get(gateId(gate)) || [];
         const starts = startsPerSecond(seen);
         return { key: gateId(gate), cells: [
-          h("span", { class: "wrap" }, gateLink(gate.name, gate.key, { class: "row" }), " ", soft(gate.kind)), keyText(gate.key), usage(gate),
+          h("span", { class: "name" }, gateLink(clip(gate.name, 60), gate.key, { class: "row", href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}` }), " ", soft(gate.kind)), keyText(gate.key), usage(gate),
           gate.queued ? h("b", null, num(gate.queued)) : soft("0"),
           spark(seen, "waiting", `Waiting since the page was opened, now ${num(gate.queued)}`),
-          starts === null ? soft("…") : starts ? starts.toFixed(1) : soft("0"), nextStart(gate),
+          starts === null ? soft("…") : starts ? starts.toFixed(1) : soft("0"), h("span", { class: "steady" }, nextStart(gate)),
           act(shut(gate) ? "Resume…" : "Override…", () => (shut(gate) ? askResume(gate) : askOverride(gate)))] };
       }), "Gates")
       : empty(route.query.search || route.query.name ? "No gate is like that." : "No run with a limit or a rate has been looked at by a worker yet."),
@@ -710,7 +711,7 @@ views.run = (d) => {
         h("dt", null, "Worker"), h("dd", null, r.worker_id || soft("–")),
         h("dt", null, "Gates"), h("dd", null, Object.keys(r.keys).length ? Object.entries(r.keys).map(([gate, key]) => h("div", null, gateLink(gate, key), " ", keyText(key))) : soft("none: nothing limits it"))))),
       panel(r.error ? "Error" : "Result", r.error && !over ? "of its last attempt" : null, h("div", { class: "inner" },
-        r.error ? h("div", null, h("p", null, h("b", null, clip(String(r.error.type || "error"), 200)), " ", clip(String(r.error.message || ""), 2000)), r.error.traceback && h("pre", { tabindex: 0, "aria-label": "Traceback" }, r.error.traceback))
+        r.error ? h("div", { class: "gap" }, h("p", null, h("b", null, clip(String(r.error.type || "error"), 200)), " ", clip(String(r.error.message || ""), 2000)), r.error.traceback && h("pre", { tabindex: 0, "aria-label": "Traceback" }, r.error.traceback))
           : r.state === "completed" ? json(r.result, "Result") : soft("It has none yet.")))),
     timeline(d),
     h("div", { class: "columns" },
