@@ -218,20 +218,31 @@ async def test_retries_and_back_offs_take_virtual_time(registry):
 
 
 async def test_what_a_worker_dies_of_is_raised(registry):
-    @workflow(registry=registry)
-    async def nothing(ctx) -> None: ...
+    async def broken(*_):
+        raise RuntimeError("the disk is gone")
 
-    async with Environment(workflows=registry) as env:
-
-        async def broken(*_):
-            raise RuntimeError("the disk is gone")
-
-        env.store.turn = broken
+    async with Environment(workflows=registry, worker=False) as env:
+        env.store.register = broken
         with pytest.raises(RuntimeError, match="the disk is gone"):
-            await env.client.submit("nothing")
-            for _ in range(50):
-                await env.advance(60)
-        del env.store.turn
+            await env.start_worker()
+        assert env.workers == []
+
+
+async def test_a_worker_that_can_not_stop_is_given_up(registry):
+    async def broken(*_):
+        raise RuntimeError("the disk is gone")
+
+    @workflow(registry=registry)
+    async def long(ctx) -> None:
+        await env.sleep(60)
+
+    env = Environment(workflows=registry)
+    with pytest.raises(TimeoutError, match="virtual seconds"):
+        async with env:
+            await env.client.submit("long")
+            await env.settle()
+            env.store.turn = broken
+    assert env.workers == []
 
 
 async def test_two_environments_do_not_see_each_other(registry):

@@ -67,18 +67,10 @@ async def _work(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop, number.name)
-        told = {
-            "worker_id": made.worker_id,
-            "pid": os.getpid(),
-            "workflows": sorted(each.name for each in registry),
-        }
-        show(
-            told,
-            as_json,
-            lambda out: out.print(
-                f"worker {made.worker_id} serves {', '.join(told['workflows'])}", markup=False
-            ),
-        )
+        names = sorted(each.name for each in registry)
+        told = {"worker_id": made.worker_id, "pid": os.getpid(), "workflows": names}
+        text = f"worker {made.worker_id} serves {', '.join(names)}"
+        show(told, as_json, lambda out: out.print(text, markup=False))
         await made.run()
         await asyncio.gather(*stops)
 

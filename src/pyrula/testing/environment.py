@@ -14,6 +14,7 @@ from pyrula.model.duration import Duration, to_us
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.testing.clock import START, VirtualClock
+from pyrula.testing.quiet import quiet
 from pyrula.testing.watch import Watched
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
@@ -118,19 +119,22 @@ class Environment:
         await self.settle()
         return worker
 
-    async def stop_worker(self, worker: Worker, grace_seconds: float = 0) -> None:
+    async def stop_worker(self, worker: Worker, grace_seconds: Duration = 0) -> None:
         """Stop a worker as SIGTERM does: what is not over after the grace (virtual) is handed back."""
         running = self._running[worker]
         stopping = asyncio.ensure_future(worker.stop(grace_seconds))
         try:
-            await self.until(asyncio.wait((stopping, running)), within=grace_seconds + 1)
-        finally:
-            self._forget(worker)
+            await self.until(asyncio.wait((stopping, running)), within=to_us(grace_seconds) / SECOND + 10)
+        except BaseException:
+            stopping.cancel()
+            await self.kill(worker)
+            raise
+        self._forget(worker)
         await stopping
         await running
 
     async def kill(self, worker: Worker) -> None:
-        """Let a worker vanish as SIGKILL does: it hands nothing back, and its leases have to lapse."""
+        """Let a worker vanish as SIGKILL does: nothing is handed back, its leases have to lapse."""
         running = self._running[worker]
         self._forget(worker)
         worker.abandon()
@@ -184,21 +188,16 @@ class Environment:
         loop = asyncio.get_running_loop()
         started = loop.time()
         while True:
-            await asyncio.sleep(0)
+            await quiet()
             self._raise_deaths()
-            if _ready(loop):
-                continue
-            busy = [worker for worker in self.workers if worker.threads]
-            if not busy and not self._watched.calls:
+            threads = sum(worker.threads for worker in self.workers)
+            if not threads and not self._watched.calls:
                 return
             if loop.time() - started > _GIVE_UP_SECONDS:
-                what = (
-                    f"store calls: {sorted(self._watched.calls.values())}"
-                    if not busy
-                    else f"{len(busy)} worker(s) run threads"
-                )
+                calls = sorted(self._watched.calls.values())
                 raise NotSettled(
-                    f"after {_GIVE_UP_SECONDS} s of real time the environment is still at work: {what}"
+                    f"after {_GIVE_UP_SECONDS:g} s of real time the environment is still at work: "
+                    f"{threads} threads of steps, store calls {calls}"
                 )
             await asyncio.sleep(_GLANCE_SECONDS)
 
@@ -227,16 +226,3 @@ def _registry(workflows: Registry | Iterable[Workflow[..., Any]] | None) -> Regi
     for workflow in workflows:
         registry.add(workflow)
     return registry
-
-
-def _ready(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether anything but the caller can run now. asyncio tells nobody, so this looks at its queue of ready
-    callbacks.
-    """
-    try:
-        return bool(loop._ready)  # type: ignore[attr-defined]  # there is no public way to ask
-    except AttributeError:
-        name = f"{type(loop).__module__}.{type(loop).__qualname__}"
-        raise RuntimeError(
-            f"Environment needs asyncio's own event loop, to know when all is done; this is {name}"
-        ) from None

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyrula.errors import RunIdConflict, RunNotFound, shown
+from pyrula.errors import RunIdConflict, RunNotFound
 from pyrula.model.duration import Duration
 from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.model.run import FINAL, Run
@@ -108,8 +108,10 @@ class WorkflowClient:
         if len(ids) != len(many):
             raise ValueError(f"submit_many: {len(ids)} run_ids for {len(many)} params; give one for each")
         submissions = [
-            prepare.submission(stamper.name, each, stamper.stamp(each, priority), when, given)
-            for each, given in zip(many, ids, strict=True)
+            prepare.submission(stamper.name, data, stamper.stamp(each, priority), when, given)
+            for each, data, given in zip(
+                many, [prepare.encoded(each, "params") for each in many], ids, strict=True
+            )
         ]
         if not submissions:
             return []
@@ -189,8 +191,10 @@ class WorkflowClient:
         if len(ids) != len(many):
             raise ValueError(f"trigger_many: {len(ids)} event_ids for {len(many)} events; give one for each")
         buffered = [
-            prepare.trigger_event(stamper.name, event, stamper.stamp_event(event), given)
-            for event, given in zip(many, ids, strict=True)
+            prepare.trigger_event(stamper.name, data, stamper.stamp_event(event), given)
+            for event, data, given in zip(
+                many, [prepare.encoded(each, "event") for each in many], ids, strict=True
+            )
         ]
         return await self._store.trigger(buffered) if buffered else []
 

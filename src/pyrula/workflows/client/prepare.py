@@ -47,12 +47,12 @@ def options(
 
 
 def submission(
-    workflow: str, params: Mapping[str, Any], stamped: Stamped, options: Options, run_id: str | None
+    workflow: str, params: bytes, stamped: Stamped, options: Options, run_id: str | None
 ) -> Submission:
-    """One run to be. Raises `NotJson` and `PayloadTooLarge` for its params, `InvalidPayload` for its id."""
+    """One run to be. params: JSON. Raises `InvalidPayload` for its id."""
     return Submission(
         workflow=workflow,
-        params=encode(params, "params", MAX_PAYLOAD),
+        params=params,
         stamped=stamped,
         run_id=None if run_id is None else named("submit: run_id", run_id),
         delay=options.delay,
@@ -61,18 +61,21 @@ def submission(
     )
 
 
-def trigger_event(
-    workflow: str, event: Mapping[str, Any], stamped: StampedEvent, event_id: str | None
-) -> TriggerEvent:
-    """One event for a buffer. Raises like `submission`."""
+def trigger_event(workflow: str, payload: bytes, stamped: StampedEvent, event_id: str | None) -> TriggerEvent:
+    """One event for a buffer. payload: JSON. Raises like `submission`."""
     return TriggerEvent(
         workflow=workflow,
         key=stamped.key,
         text=stamped.text,
-        payload=encode(event, "event", MAX_PAYLOAD),
+        payload=payload,
         stamped=stamped.stamped,
         event_id=None if event_id is None else named("trigger: event_id", event_id),
     )
+
+
+def encoded(value: Mapping[str, Any], at: str) -> bytes:
+    """A JSON object as it is stored. Raises `NotJson`, and `PayloadTooLarge` over 1 MiB."""
+    return encode(value, at, MAX_PAYLOAD)
 
 
 def json_object(value: object, at: str) -> dict[str, Any]:
