@@ -76,7 +76,7 @@ class Hands:
 
     async def trigger(self, workflow: str, event: dict[str, Any], event_id: str | None = None) -> str | None:
         (answer,) = await self.store.trigger([self.event(workflow, event, event_id)])
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     async def turn(self, wanted: int = 100, outcomes: Sequence[tuple[Lease, Outcome]] = ()) -> list[str]:
         """Take turns until there is nothing more to do now; the ids of the runs that started."""

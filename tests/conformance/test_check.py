@@ -1,4 +1,4 @@
-"""Each discrepancy that the audit is for is planted, and told. At the end of every other test there is none."""
+"""Each discrepancy that the audit is for is planted, and told."""
 
 import apsw
 import pytest
@@ -19,7 +19,7 @@ PLANTED = {
     "lease of a worker that is not registered": "DELETE FROM workers",
     "is in the queue as well": "INSERT INTO queue SELECT lane, 1, seq, stamp FROM runs WHERE run_id = 'a0'",
     "is leased, and is completed": "UPDATE runs SET state = 'completed' WHERE run_id = 'a0'",
-    "took 0 slots": "UPDATE leases SET gated = 0",
+    "took 0 slots": "UPDATE leases SET slots = x''",
     "is in the queue, and is cancelled": "UPDATE runs SET state = 'cancelled' WHERE run_id = 'a1'",
     "belongs to another lane": "UPDATE runs SET lane = x'00' WHERE run_id = 'a1'",
     "neither queued nor leased nor parked": "DELETE FROM queue",

@@ -12,7 +12,7 @@ from tests.conformance.hands import Hands, event
 
 async def gate(hands: Hands, name: str, key: str = "a") -> Gate:
     (found,) = await hands.store.gates(name, key)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 async def test_a_run_as_users_see_it(hands: Hands, clock: VirtualClock) -> None:

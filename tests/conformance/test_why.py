@@ -16,7 +16,7 @@ async def why(hands: Hands, run_id: str) -> dict[str, Any]:
     answer = await hands.store.why(run_id)
     assert answer is not None and answer["run_id"] == run_id and answer["text"]
     msgspec.json.encode(answer)  # the page and the command line show it as it is
-    return answer  # type: ignore[no-any-return]
+    return answer
 
 
 async def kinds(hands: Hands, run_id: str) -> list[str]:

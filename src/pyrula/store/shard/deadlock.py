@@ -94,8 +94,8 @@ def _break(tx: Tx, waiting: Waiting, cycle: Sequence[int]) -> None:
     given_up = waiting.runs[child]
     message = (
         f"{described(waiting, cycle)}. The youngest that waits, {waiting.runs[parent]}, was made to give "
-        f"up on its child {given_up}, which was cancelled. Have these workflows take their gates in one order, "
-        'or drop hold="run"'
+        f"up on its child {given_up}, which was cancelled. Have these workflows take their gates in one "
+        'order, or drop hold="run"'
     )
     error = msgspec.json.encode(
         {"type": "SlotDeadlock", "message": message, "code": "slot_deadlock", "run_id": given_up}
