@@ -27,12 +27,12 @@ registry = Registry()
 
 
 @workflow(name="plain", registry=registry)
-async def plain(ctx: Any, n: int) -> int:
+async def plain(ctx: Any, n: int, tenant: str) -> int:
     return n
 
 
 @workflow(name="plain_step", registry=registry)
-async def plain_step(ctx: Any, n: int) -> int:
+async def plain_step(ctx: Any, n: int, tenant: str) -> int:
     return int(await ctx.step(_one, n))
 
 
@@ -65,8 +65,8 @@ async def _one(n: int) -> int:
     return n
 
 
-def _params(name: str, n: int) -> dict[str, Any]:
-    return {"n": n} if name.startswith("plain") else {"n": n, "tenant": f"t{n % TENANTS}"}
+def _params(n: int) -> dict[str, Any]:
+    return {"n": n, "tenant": f"t{n % TENANTS}"}
 
 
 async def end_to_end(client: WorkflowClient, name: str, runs: int, batch: int = 250) -> float:
@@ -74,7 +74,7 @@ async def end_to_end(client: WorkflowClient, name: str, runs: int, batch: int = 
     began = time.perf_counter()
     pending: list[asyncio.Future[Any]] = []
     for start in range(0, runs, batch):
-        ids = await client.submit_many(name, [_params(name, n) for n in range(start, min(runs, start + batch))])
+        ids = await client.submit_many(name, [_params(n) for n in range(start, min(runs, start + batch))])
         pending.append(asyncio.gather(*(client.result(run_id) for run_id in ids)))
         if len(pending) > 4:
             await pending.pop(0)

@@ -11,12 +11,13 @@ _TIME, _SHARD, _CHANCE = 10, 2, 14
 MAX_SHARDS = 1024
 
 
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+
+
 def _base32(value: int, width: int) -> str:
-    digits = []
-    for _ in range(width):
-        digits.append(_ALPHABET[value & 31])
-        value >>= 5
-    return "".join(reversed(digits))
+    """`width` (even) digits of `value`."""
+    pairs = [_PAIRS[value >> shift & 1023] for shift in range(5 * width - 10, -10, -10)]
+    return "".join(pairs)
 
 
 def run_id(now: int, shard: int = 0) -> str:

@@ -55,15 +55,18 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
 
     Bells are taken round robin over the lanes' ids, so that nobody's flood keeps another waiting.
     """
-    rung = [lane for (lane,) in tx.rows("admit.bells", hall.bell, _BELLS)]
-    if not rung and hall.bell:
-        rung = [lane for (lane,) in tx.rows("admit.bells", b"", _BELLS)]
-    hall.bell = rung[-1] if len(rung) == _BELLS else b""
-    if not rung:
+    bells = tx.rows("admit.bells", hall.bell, _BELLS)
+    if not bells and hall.bell:
+        bells = tx.rows("admit.bells", b"", _BELLS)
+    hall.bell = bells[-1][0] if len(bells) == _BELLS else b""
+    if not bells:
         return False
-    tx.many("admit.drop_bell", [(lane,) for lane in rung])
-    known = loader.lanes(rung)
-    for lane_id, back, fresh in tx.match("admit.heads", [(lane,) for lane in rung]):
+    tx.many("admit.drop_bell", [(lane,) for lane, _ in bells])
+    known = loader.lanes([lane for lane, _ in bells])
+    joined = [lane for lane, look in bells if not look and lane in known]
+    floor.arrive(known[lane] for lane in joined if known[lane].state == "empty")
+    looks = [(lane,) for lane, look in bells if look or lane not in known]
+    for lane_id, back, fresh in tx.match("admit.heads", looks):
         lane = known.get(lane_id)
         head = fresh if back is None else back
         if lane is None:
@@ -71,14 +74,14 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
                 _open_lane(tx, floor, loader, lane_id, head, resumed=back is not None)
         elif lane.state == "empty":
             if back is not None:
-                floor.resume(lane_id)
+                floor.resume(lane)
             elif fresh is not None:
-                floor.arrive([lane_id])
+                floor.arrive([lane])
         elif head != lane.wait_seq or (back is not None) > lane.resumed:
             if back is not None:
-                floor.resume(lane_id)
+                floor.resume(lane)
             floor.removed(lane_id, lane.wait_seq)
-    return len(rung) == _BELLS
+    return len(bells) == _BELLS
 
 
 def _open_lane(tx: Tx, floor: Floor, loader: ShardLoader, lane_id: bytes, seq: int, *, resumed: bool) -> None:
@@ -114,7 +117,15 @@ def _hand_out(
     tx.many(
         "admit.lease",
         [
-            (start.seq, epoch, incarnation, tx.now, int(start.resumed), len(start.gates))
+            (
+                start.seq,
+                epoch,
+                incarnation,
+                tx.now,
+                int(start.resumed),
+                b"".join(start.gates),
+                int(hold.SLOT_GATE in loader.plans[start.lane_id]),
+            )
             for start in starts
         ],
     )

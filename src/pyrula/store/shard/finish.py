@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pyrula.store.shard import hold
 from pyrula.store.shard.settle import settle_parents
 from pyrula.store.shard.tx import Tx
+
+_ID = 16
+"""Bytes of a gate's id."""
 
 End = tuple[int, str, bytes | None, bytes | None, str | None, int | None]
 """seq, final state, result, error, worker id, claimed at (None if it was not executing)"""
@@ -28,14 +32,18 @@ def finish_all(tx: Tx, ends: Sequence[End]) -> None:
         settle_parents(tx, children)
 
 
+def leave(tx: Tx, runs: Sequence[tuple[int, bytes]]) -> None:
+    """Give back what runs (seq, gates) took a slot of with their leases, where they keep none while parked."""
+    tx.many("finish.leave_run", [(seq,) for seq, _ in runs])
+    freed = Counter(gates[at : at + _ID] for _, gates in runs for at in range(0, len(gates), _ID))
+    tx.many("finish.free", list(freed.items()))
+
+
 def give_back(tx: Tx, seqs: Iterable[int], *, ended: bool) -> None:
     """Give back the slots of runs: all of them when they ended, else those not held while parked."""
-    slots = tx.match("finish.slots", [(seq,) for seq in seqs])
-    holders = {seq for _, seq, held in slots if held}
+    rows = [(seq,) for seq in seqs]
     if ended:
-        for seq in holders:
+        for (seq,) in set(tx.match("finish.holders", rows)):
             hold.on_finish(tx, seq)
-        slots = [slot for slot in slots if slot[1] not in holders]
-    going = [(gate, seq) for gate, seq, held in slots if not held]
-    tx.many("finish.leave", going)
-    tx.many("finish.free", [(gate,) for gate, _ in going])
+    freed = Counter(gate for (gate,) in tx.match("finish.leave_all", rows))
+    tx.many("finish.free", list(freed.items()))

@@ -23,7 +23,7 @@ from pyrula.model.outcome import (
 )
 from pyrula.policies.stamp import Stamp, gate_id
 from pyrula.store.shard import hold
-from pyrula.store.shard.finish import End, finish_all, give_back
+from pyrula.store.shard.finish import End, finish_all, give_back, leave
 from pyrula.store.shard.record import append
 from pyrula.store.shard.settle import NEWS, settle, wake
 from pyrula.store.shard.submit import START
@@ -38,7 +38,8 @@ class Held(NamedTuple):
 
     seq: int
     claimed_at: int
-    gated: int
+    slots: bytes
+    held: int
     signal: int
 
 
@@ -51,7 +52,8 @@ def hand_in(
     held = _take_leases(tx, incarnation, [lease for lease, _ in outcomes])
     live = [(held[lease.seq], outcome) for lease, outcome in outcomes if lease.seq in held]
     ended = [(lease, end) for lease, outcome in live if (end := _end(lease, outcome, worker_id)) is not None]
-    give_back(tx, [lease.seq for lease, _ in ended if lease.gated], ended=True)
+    leave(tx, [(lease.seq, lease.slots) for lease, _ in ended if lease.slots and not lease.held])
+    give_back(tx, [lease.seq for lease, _ in ended if lease.held], ended=True)
     finish_all(tx, [end for _, end in ended])
     for lease, outcome in live:
         go_on = _GO_ON.get(type(outcome))
@@ -159,7 +161,7 @@ def put_back(tx: Tx, seqs: Sequence[int], *, resumed: bool) -> None:
 
 def _unseat(tx: Tx, lease: Held, parked: str | None) -> None:
     """The run goes on later: the slots that it doesn't hold while parked go back."""
-    if lease.gated:
+    if lease.slots:
         give_back(tx, [lease.seq], ended=False)
     tx.run("handin.unseat", lease.seq, parked, lease.claimed_at)
 

@@ -84,7 +84,7 @@ def lane_after_first_start(tx: Tx, seqs: Sequence[int]) -> None:
             slots = [(slot_gate(gate, run.run_id), slot_key(gate, run.run_id)) for gate in held]
             tx.many("hold.open", slots)
             tx.many("hold.take", [(slot, run.seq) for slot, _ in slots])
-            tx.run("hold.gated", run.seq, len(slots))
+            tx.run("hold.held", run.seq)
             tx.run("hold.lane", run.seq, lane_of_run(tx, run.seq))
 
 
@@ -96,7 +96,7 @@ def on_finish(tx: Tx, seq: int) -> None:
     for gate, _, held in tx.rows("finish.slots", seq):
         tx.run("finish.leave", gate, seq)
         if not (held and _inherit(tx, gate, owner)):
-            tx.run("finish.free", gate)
+            tx.run("finish.free", gate, 1)
     relane_family(tx, owner.run_id)
 
 
@@ -124,7 +124,7 @@ def _inherit(tx: Tx, gate: bytes, owner: _Run) -> bool:
     if heir is None:
         return False
     tx.run("finish.leave", slot, *heir)
-    tx.run("finish.free", slot)
+    tx.run("finish.free", slot, 1)
     tx.run("hold.take", gate, *heir)
     lane_after_first_start(tx, heir)
     return True

@@ -20,8 +20,8 @@ def reap(tx: Tx) -> bool:
 def give_up(tx: Tx, incarnation: str, *, lapsed: bool) -> bool:
     """Take the leases of a worker back, a batch of them; True when some are left. Its row goes with the last."""
     rows = tx.rows("reap.leases", incarnation, _LEASES + 1)
-    for seq, claimed_at, gated, signal, worker_id in rows[:_LEASES]:
-        lease = Held(seq, claimed_at, gated, signal)
+    for seq, claimed_at, slots, held, signal, worker_id in rows[:_LEASES]:
+        lease = Held(seq, claimed_at, slots, held, signal)
         tx.run("handin.drop_lease", seq)
         if signal & CANCEL:
             give_back(tx, [seq], ended=True)

@@ -61,7 +61,7 @@ def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
         if submission.expires_in is not None:
             timers.append((tx.now + submission.expires_in, seq, EXPIRE))
     tx.many("submit.queue", queued)
-    tx.many("submit.bell", [(lane,) for lane in bells])
+    tx.many("submit.join", [(lane,) for lane in bells])
     tx.many("submit.timer", timers)
     tx.many("submit.wall_timer", wall_timers)
     return answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -54,12 +55,12 @@ class SqliteTx:
 class Connection:
     """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in memory."""
 
-    def __init__(self, path: str, clock: Clock, *, memory: bool, patience_ms: int = 0) -> None:
+    def __init__(self, path: str, clock: Clock, *, memory: bool) -> None:
         self._clock = clock
         self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
-        # 0 on the loop, which must not block: the pump comes back. In memory there is no WAL, so a heartbeat
+        # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no WAL, so a heartbeat
         # keeps even readers out, for as long as one update takes: that is waited for.
-        self._db.set_busy_timeout(1000 if memory else patience_ms)
+        self._db.set_busy_timeout(1000 if memory else 0)
         self._tx = SqliteTx(self._db)
         self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
         self._pragma("foreign_keys=off")
@@ -107,6 +108,9 @@ class Connection:
         """
         db, tx = self._db, self._tx
         db.execute("BEGIN IMMEDIATE")
+        # All that a transaction makes is alive until its end: a collection meanwhile would walk it and find nothing.
+        collecting = gc.isenabled()
+        gc.disable()
         try:
             self._read_time()
             before = db.total_changes()
@@ -121,6 +125,9 @@ class Connection:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+        finally:
+            if collecting:
+                gc.enable()
         return answers, written
 
     def read(self, verb: Verb[T]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -23,8 +24,9 @@ T = TypeVar("T")
 _WATCH_SECONDS = 0.020
 """How often another process's commits are looked for while somebody listens."""
 _OPEN_SECONDS = 30.0
-_BEAT_PATIENCE_MS = 2000
-"""How long one heartbeat waits for the lock, in its own thread."""
+_BEAT_TRIES = 1000
+"""How often one heartbeat tries for the lock, 2 ms apart: SQLite's own patience looks every 100 ms only, and would
+hardly ever find the lock free between the turns of busy processes."""
 
 
 class SqliteStore(ShardStore):
@@ -141,12 +143,16 @@ class SqliteStore(ShardStore):
         with self._beat_lock:
             if self._closed:
                 raise StoreClosed(f"the store {self._path} was closed")
-            if self._beat is None:
-                self._beat = Connection(self._path, self.clock, memory=self._memory, patience_ms=_BEAT_PATIENCE_MS)
-            try:
-                (alive,), _ = self._beat.write([lambda tx: register.heartbeat(tx, incarnation)])
-            except apsw.BusyError:
-                raise StoreBusy(f"{self._path} is locked; beat again") from None
+            for _ in range(_BEAT_TRIES):
+                try:
+                    if self._beat is None:
+                        self._beat = Connection(self._path, self.clock, memory=self._memory)
+                    (alive,), _written = self._beat.write([lambda tx: register.heartbeat(tx, incarnation)])
+                    break
+                except apsw.BusyError:
+                    time.sleep(0.001 + 0.002 * chance())
+            else:
+                raise StoreBusy(f"{self._path} is locked; beat again")
         return bool(alive)
 
     # -- nudges

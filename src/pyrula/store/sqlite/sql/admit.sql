@@ -11,14 +11,14 @@ SELECT serves FROM workers WHERE incarnation = ?1
 SELECT stamp FROM stamps WHERE id = ?1
 
 -- name: bells
-SELECT lane FROM inbox WHERE lane > ?1 ORDER BY lane LIMIT ?2
+SELECT lane, look FROM inbox WHERE lane > ?1 ORDER BY lane LIMIT ?2
 
 -- name: drop_bell
 DELETE FROM inbox WHERE lane = ?1
 
 -- name: heads
-SELECT ?1, (SELECT min(seq) FROM queue WHERE lane = ?1 AND resumed = 1),
-       (SELECT min(seq) FROM queue WHERE lane = ?1 AND resumed = 0)
+SELECT ?1, (SELECT seq FROM queue WHERE lane = ?1 AND resumed = 1 ORDER BY seq LIMIT 1),
+       (SELECT seq FROM queue WHERE lane = ?1 AND resumed = 0 ORDER BY seq LIMIT 1)
 
 -- name: run_of_lane
 SELECT workflow, priority, key, keys, stamp FROM runs WHERE seq = ?1
@@ -46,7 +46,7 @@ WHERE id = ?1
 DELETE FROM queue WHERE lane = ?1 AND resumed = ?2 AND seq = ?3
 
 -- name: lease
-INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, gated) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, slots, held) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 
 -- name: slot
 INSERT INTO slots (gate, seq, held) VALUES (?1, ?2, 0)

@@ -9,9 +9,19 @@ RETURNING run_id, parent
 -- name: slots
 SELECT gate, seq, held FROM slots WHERE seq = ?1
 
+-- name: holders
+-- Those of these runs that keep a slot while parked.
+SELECT seq FROM slots WHERE seq = ?1 AND held = 1
+
+-- name: leave_run
+DELETE FROM slots WHERE seq = ?1
+
+-- name: leave_all
+DELETE FROM slots WHERE seq = ?1 AND held = 0 RETURNING gate
+
 -- name: leave
 DELETE FROM slots WHERE gate = ?1 AND seq = ?2
 
 -- name: free
 -- A gate that nobody waits at need not be looked at.
-UPDATE gates SET in_use = in_use - 1, dirty = waiting > 0 WHERE id = ?1
+UPDATE gates SET in_use = in_use - ?2, dirty = waiting > 0 WHERE id = ?1

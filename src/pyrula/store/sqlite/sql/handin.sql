@@ -1,6 +1,6 @@
 -- name: lease
 -- Only the live lease of this very claim counts.
-SELECT seq, claimed_at, gated, signal FROM leases WHERE seq = ?1 AND epoch = ?2 AND worker = ?3
+SELECT seq, claimed_at, slots, held, signal FROM leases WHERE seq = ?1 AND epoch = ?2 AND worker = ?3
 
 -- name: drop_lease
 DELETE FROM leases WHERE seq = ?1

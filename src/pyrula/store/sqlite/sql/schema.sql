@@ -57,7 +57,8 @@ CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state IN ('failed', 'cancelled', 'expired');
 
 CREATE TABLE inbox (           -- bells for the next turn; a lane rings once however many runs joined it
-    lane       BLOB PRIMARY KEY
+    lane       BLOB PRIMARY KEY,
+    look       INTEGER NOT NULL           -- 0: fresh runs joined its end; 1: anything else, its head may be another
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE queue (           -- runs that could start but for their gates
@@ -120,9 +121,9 @@ CREATE TABLE slots (           -- who is inside a limit gate
     gate       BLOB    NOT NULL,
     seq        INTEGER NOT NULL,
     held       INTEGER NOT NULL,          -- 1: hold="run", kept while parked
-    PRIMARY KEY (gate, seq)
+    PRIMARY KEY (seq, gate)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX slots_seq ON slots (seq);
+CREATE INDEX slots_gate ON slots (gate, seq);
 CREATE INDEX slots_held ON slots (gate) WHERE held = 1;
 
 CREATE TABLE leases (
@@ -131,7 +132,8 @@ CREATE TABLE leases (
     worker     TEXT    NOT NULL,          -- incarnation
     claimed_at INTEGER NOT NULL,
     resumed    INTEGER NOT NULL,
-    gated      INTEGER NOT NULL,          -- number of slots it took
+    slots      BLOB    NOT NULL,          -- the gates of which it took a slot, concatenated
+    held       INTEGER NOT NULL,          -- 1: slots that runs keep while parked are concerned
     signal     INTEGER NOT NULL DEFAULT 0 -- 1: a wait was settled, 2: cancel, 4: it was told, 4: it was told
 ) STRICT;
 CREATE INDEX leases_worker ON leases (worker);

@@ -15,8 +15,11 @@ SELECT workflow, params FROM runs WHERE run_id = ?1
 -- name: queue
 INSERT INTO queue (lane, resumed, seq, stamp) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING
 
+-- name: join
+INSERT INTO inbox (lane, look) VALUES (?1, 0) ON CONFLICT (lane) DO NOTHING
+
 -- name: bell
-INSERT INTO inbox (lane) VALUES (?1) ON CONFLICT (lane) DO NOTHING
+INSERT INTO inbox (lane, look) VALUES (?1, 1) ON CONFLICT (lane) DO UPDATE SET look = 1
 
 -- name: timer
 INSERT INTO timers (due, seq, kind) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING
