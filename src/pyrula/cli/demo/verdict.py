@@ -162,7 +162,7 @@ def _digests(executed: list[Body], sent: Mapping[str, int]) -> list[Row]:
         Row("digest: events in one batch", f"at most {BATCH}", f"{largest}", 0 < largest <= BATCH),
         Row(
             "digest: first event of a batch waits",
-            f"at most {BATCH_SECONDS:g} s",
+            f"at most {BATCH_SECONDS:g} s (+{_LATE:g} s)",
             f"{longest:.2f} s",
             0 < longest <= BATCH_SECONDS + _LATE,
         ),
@@ -185,7 +185,7 @@ def _rebuilds(executed: list[Body], sent: Mapping[str, int]) -> list[Row]:
         ),
         Row(
             "index: quiet before a rebuild",
-            f"{QUIET_SECONDS:g} s",
+            f"{QUIET_SECONDS:g} s (+{_LATE:g} s)",
             f"{shortest:.2f} to {longest:.2f} s",
             shortest >= QUIET_SECONDS and longest <= QUIET_SECONDS + _LATE,
         ),

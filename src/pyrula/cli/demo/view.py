@@ -77,7 +77,7 @@ def _tenants(scene: Scene) -> Table:
 
 def _buffers(scene: Scene) -> Table:
     rows: list[tuple[Any, ...]] = [
-        (workflow, key, f"{count} events", f"fires in {max(0.0, due):.1f} s")
+        (workflow, key, f"{count} event" + ("s" if count != 1 else ""), f"fires in {max(0.0, due):.1f} s")
         for workflow, key, count, due in scene.buffers
     ]
     fired = [(workflow, "", "", f"{count} runs so far") for workflow, count in scene.batches.items()]

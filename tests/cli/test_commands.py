@@ -1,0 +1,178 @@
+"""The commands, as a user types them: what they print, and how they exit."""
+
+import json
+
+import pytest
+
+from pyrula.workflows import Registry, WorkflowClient, workflow
+
+
+def test_a_run_is_submitted_listed_and_waited_for(pyrula, work):
+    assert pyrula("migrate").code == 0
+    work()  # a worker registers the workflows: from here on they are known by name
+    made = pyrula("submit", "sync", "tenant=acme", "n:=7")
+    assert made.code == 0
+    run_id = made.out.strip()
+    assert run_id in pyrula("runs").out
+    work()
+    listed = pyrula("runs", "--state", "completed", "--json").json()
+    assert [(run["run_id"], run["result"]) for run in listed["runs"]] == [(run_id, "acme 7")]
+
+
+def test_a_module_given_as_app_checks_params_before_anything_is_stored(pyrula):
+    pyrula("migrate")
+    refused = pyrula("submit", "--app", "tests.cli.shop:registry", "sync", "colour=red")
+    assert refused.code == 2
+    assert "colour" in refused.err and "invalid_params" in refused.err
+    assert pyrula("runs", "--json").json()["runs"] == []
+
+
+def test_why_names_the_gate_its_numbers_and_what_would_help(pyrula, ask, work):
+    work()
+    ask(lambda client: client.submit_many("sync", [{"tenant": "a", "n": n} for n in range(5)]))
+    work()
+    waiting = pyrula("runs", "--state", "queued", "--key", "a", "--json").json()["runs"][0]["run_id"]
+    told = pyrula("why", waiting)
+    assert told.code == 0
+    assert "gate sync.rate, key a: no token left (0.001 starts/s, burst 3)" in told.out
+    assert "pyrula override sync.rate --key a --per-second 0.002" in told.out
+    assert "no live worker serves workflow sync" in told.out
+    assert "1 run is before it" in told.out
+    kinds = {reason["kind"] for reason in pyrula("why", waiting, "--json").json()["reasons"]}
+    assert kinds >= {"rate", "no_worker"}
+
+
+def test_why_of_a_failed_run_shows_what_it_ended_with(pyrula, ask, work):
+    work()
+    run_id = ask(lambda client: client.submit("sync", {"tenant": "a", "n": -1}))
+    work()
+    told = pyrula("why", run_id)
+    assert "It is over: failed" in told.out
+    assert "ValueError: no account -1" in told.out
+    assert f"pyrula retry {run_id}" in told.out
+
+
+def test_why_of_a_parked_run_names_what_it_waits_for(pyrula, ask, work):
+    run_id = ask(lambda client: client.submit("waits"))
+    work()
+    assert "an event named 'go'" in pyrula("why", run_id).out
+
+
+def test_gates_show_numbers_pauses_and_overrides(pyrula, ask, work):
+    work()
+    ask(lambda client: client.submit_many("sync", [{"tenant": tenant} for tenant in "aab"]))
+    assert pyrula("pause", "sync.limit", "--key", "a", "--for", "600").code == 0
+    assert pyrula("override", "sync.rate", "--per-second", "5", "--burst", "9").code == 0
+    work()
+    shown = pyrula("gates")
+    (paused,) = [line for line in shown.out.splitlines() if "PAUSED" in line]
+    assert paused.startswith("sync.limit") and "0 of 1 slots" in paused
+    assert "override 5/s, burst 9 for all keys" in shown.out
+    gates = {(gate["name"], gate["key"]): gate for gate in pyrula("gates", "--json").json()}
+    assert gates["sync.limit", "a"]["queued"] == 2
+    assert gates["sync.rate", "b"]["burst"] == 9
+    assert pyrula("override", "sync.rate", "--clear").code == 0
+    assert pyrula("resume", "sync.limit", "--key", "a").code == 0
+    work()
+    assert len(pyrula("runs", "--state", "completed", "--json").json()["runs"]) == 3
+
+
+def test_events_are_buffered_listed_and_flushed(pyrula, work):
+    work()
+    assert pyrula("trigger", "digest", "user=u1").out.strip() == "buffered"
+    completed = pyrula("trigger", "digest", "--event", '{"user": "u1"}', "--json").json()
+    assert completed["run_id"]
+    pyrula("trigger", "digest", "user=u2")
+    assert "u2" in pyrula("buffers").out
+    assert pyrula("flush", "digest", "u2", "--json").json()["run_id"]
+    assert "no events are buffered" in pyrula("buffers").out
+
+
+def test_runs_are_cancelled_and_retried(pyrula, ask, work):
+    work()
+    run_id = ask(lambda client: client.submit("waits"))
+    assert "cancelling" in pyrula("cancel", run_id).out
+    assert "had ended" in pyrula("cancel", run_id).out
+    assert "queued again" in pyrula("retry", run_id).out
+    lost = pyrula("cancel", run_id, "nonesuch")
+    assert lost.code == 1 and "nonesuch  not found" in lost.out
+
+
+def test_restamp_gives_queued_runs_the_registered_declaration(pyrula, ask, url):
+    older = Registry()
+
+    @workflow(name="sync", registry=older)
+    async def unlimited(ctx, tenant: str) -> None: ...
+
+    async def submit(client):
+        await WorkflowClient(client.store, older).submit("sync", {"tenant": "a"})
+
+    ask(submit)
+    assert "1 queued runs" in pyrula("restamp", "sync", "--app", "tests.cli.shop:registry").out
+
+
+def test_check_finds_nothing_wrong_and_exits_0(pyrula, work):
+    work()
+    told = pyrula("check")
+    assert told.code == 0 and "all counters agree" in told.out
+    assert pyrula("check", "--json").json() == {"discrepancies": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["why", "nonesuch"], "no run 'nonesuch'"),
+        (["retry", "nonesuch"], "not found"),
+    ],
+)
+def test_what_is_not_there_exits_1(pyrula, arguments, said):
+    pyrula("migrate")
+    told = pyrula(*arguments)
+    assert told.code == 1
+    assert said in told.out + told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["why"], "run_id"),
+        (["runs", "--state", "running"], "executing"),
+        (["submit", "sync", "tenant"], "NAME=TEXT"),
+        (["submit", "sync", "n:=x"], "not JSON"),
+        (["submit", "sync", "--params", "[1]"], "no JSON object"),
+        (["submit", "nonesuch"], "no workflow 'nonesuch'"),
+        (["pause", "nonesuch"], "nonesuch"),
+        (["override", "g"], "give one of"),
+        (["override", "g", "--max", "1", "--clear"], "give one of"),
+        (["runs", "--store", "redis://x"], "redis"),
+        (["worker", "no.such.module"], "can't import"),
+        (["worker", "json"], "declares no workflow"),
+        (["worker", "tests.cli.shop:nothing"], "nothing"),
+    ],
+)
+def test_wrong_use_exits_2_and_says_what_to_do(pyrula, arguments, said):
+    pyrula("migrate")
+    told = pyrula(*arguments)
+    assert told.code == 2
+    assert said in " ".join((told.out + told.err).replace("│", " ").split())
+
+
+def test_a_store_is_not_made_by_looking_at_it(pyrula, url, tmp_path):
+    told = pyrula("runs")
+    assert told.code == 2
+    assert "no store at" in " ".join(told.err.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_store_it_says_how_to_name_one(pyrula, monkeypatch):
+    monkeypatch.delenv("PYRULA_STORE")
+    told = pyrula("gates")
+    assert told.code == 2
+    assert "PYRULA_STORE" in told.err
+
+
+def test_errors_are_json_for_programs(pyrula):
+    pyrula("migrate")
+    told = pyrula("why", "nonesuch", "--json")
+    assert told.code == 1
+    assert json.loads(told.out)["error"]["code"] == "run_not_found"

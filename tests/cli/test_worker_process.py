@@ -1,0 +1,118 @@
+"""`pyrula worker` as a process: how it stops."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pyrula.workflows import WorkflowClient, open_store
+from tests.cli.shop import registry
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def start(url, tmp_path):
+    started = []
+
+    def worker(*options: str) -> subprocess.Popen:
+        command = [
+            sys.executable,
+            "-m",
+            "pyrula",
+            "worker",
+            "tests.cli.shop:registry",
+            "--store",
+            url,
+            *options,
+        ]
+        with (tmp_path / "worker.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ})
+        started.append(process)
+        return process
+
+    yield worker
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def notes_of(path, count, within=15.0):
+    """The notes, once there are so many."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        lines = path.read_text().splitlines() if path.exists() else []
+        if len(lines) >= count:
+            return lines
+        time.sleep(0.02)
+    raise AssertionError(f"{path} has {path.read_text() if path.exists() else 'nothing'} after {within} s")
+
+
+def submit(url, name, **params):
+    async def submitting():
+        async with open_store(url) as store:
+            return await WorkflowClient(store, registry).submit(name, params)
+
+    return asyncio.run(submitting())
+
+
+def state(url, run_id):
+    async def looking():
+        async with open_store(url) as store:
+            (gates,) = [await store.gates("slow.limit")]
+            return (await store.get(run_id)).state, [gate.in_use for gate in gates]
+
+    return asyncio.run(looking())
+
+
+def test_sigterm_lets_bodies_end_within_the_grace(url, start, tmp_path):
+    notes = tmp_path / "notes"
+    run_id = submit(url, "slow", notes=str(notes), seconds=1.0)
+    process = start("--grace", "10")
+    notes_of(notes, 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=8) == 0
+    assert [line.split()[0] for line in notes_of(notes, 2)] == ["start", "end"]
+    assert state(url, run_id)[0] == "completed"
+
+
+def test_sigterm_hands_back_what_outlasts_the_grace_with_its_slot_free_at_once(url, start, tmp_path):
+    notes = tmp_path / "notes"
+    run_id = submit(url, "slow", notes=str(notes), seconds=60)
+    process = start("--grace", "0.2", "--lease-seconds", "30")
+    notes_of(notes, 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=8) == 0
+    assert state(url, run_id) == ("queued", [0])
+    start("--grace", "0")
+    assert notes_of(notes, 2)[1] == f"start {run_id}", "another worker need not wait for the lease"
+
+
+def test_a_second_sigterm_hands_back_at_once(url, start, tmp_path):
+    notes = tmp_path / "notes"
+    run_id = submit(url, "slow", notes=str(notes), seconds=60)
+    process = start("--grace", "50")
+    notes_of(notes, 1)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=8) == 0
+    assert state(url, run_id) == ("queued", [0])
+
+
+def test_a_thread_that_can_not_be_stopped_ends_with_the_process(url, start, tmp_path):
+    notes = tmp_path / "notes"
+    run_id = submit(url, "stubborn", notes=str(notes))
+    process = start("--grace", "0", "--lease-seconds", "2")
+    notes_of(notes, 1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 70
+    start("--lease-seconds", "2")
+    assert notes_of(notes, 2)[1] == f"start {run_id}", "its lease lapses, and another worker takes it up"
