@@ -31,7 +31,8 @@ class Start(NamedTuple):
 class Scene:
     """An `Environment`, and bodies that record their starts and ends.
 
-    starts: in order. ends: (when, run id). active, peaks: bodies by key, now and at most. url: of its store.
+    starts: in order. ends: (when, run id). log: both, as (begins, key, run id), in order. active, peaks: bodies
+    by key, now and at most. url: of its store.
     """
 
     def __init__(self, url: str, **options: Any) -> None:
@@ -41,6 +42,7 @@ class Scene:
         self.client: WorkflowClient = self.env.client
         self.starts: list[Start] = []
         self.ends: list[tuple[float, str]] = []
+        self.log: list[tuple[bool, str, str]] = []
         self.active: Counter[str] = Counter()
         self.peaks: Counter[str] = Counter()
         self._stopping: list[asyncio.Task[None]] = []
@@ -77,12 +79,14 @@ class Scene:
         """Record that a body of key `k` is active."""
         key = "" if k is None else str(k)
         self.starts.append(Start(self.env.now, key, ctx.run_id, n))
+        self.log.append((True, key, ctx.run_id))
         self.active[key] += 1
         self.peaks[key] = max(self.peaks[key], self.active[key])
         try:
             yield
         finally:
             self.active[key] -= 1
+            self.log.append((False, key, ctx.run_id))
             self.ends.append((self.env.now, ctx.run_id))
 
     # -- playing

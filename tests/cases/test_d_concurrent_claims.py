@@ -85,7 +85,7 @@ async def test_case_025_processes_on_one_file_execute_each_run_once(fleet: Fleet
 async def test_case_029_a_claim_touches_as_many_rows_behind_10_000_runs_as_behind_10(
     scene: Scene,
 ) -> None:
-    """A claim reads ahead in a lane, by one page: behind 10 runs less of one, behind 100 and 10 000 the same."""
+    """A claim reads one page ahead in a lane: behind 10 runs part of it, behind 100 and 10 000 the same."""
     served = scene.declare(rate_limit=Rate("k", 1, 2))
     hand = Hand(scene.env.store, served, "hand")
     await hand.register()

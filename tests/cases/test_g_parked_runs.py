@@ -184,9 +184,7 @@ async def test_case_046_a_child_that_ends_without_a_start_wakes_its_parent(
 def test_case_048_a_gate_declared_twice_is_refused(names: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="'w'"):
 
-        @workflow(
-            name="w", concurrency=[Limit("k", 1, **names), Limit("k", 1, **names)], registry=Registry()
-        )
+        @workflow(name="w", concurrency=[Limit("k", 1, **names), Limit("k", 1, **names)], registry=Registry())
         async def body(ctx: Any, k: str) -> None: ...
 
 
