@@ -53,13 +53,14 @@ class SqliteTx:
 
 
 class Connection:
-    """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in memory."""
+    """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in
+    memory."""
 
     def __init__(self, path: str, clock: Clock, *, memory: bool) -> None:
         self._clock = clock
         self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
-        # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no WAL, so a heartbeat
-        # keeps even readers out, for as long as one update takes: that is waited for.
+        # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no
+        # WAL, so a heartbeat keeps even readers out, for as long as one update takes: that is waited for.
         self._db.set_busy_timeout(1000 if memory else 0)
         self._tx = SqliteTx(self._db)
         self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
@@ -103,12 +104,13 @@ class Connection:
     def write(self, verbs: Sequence[Verb[Any]]) -> tuple[list[Any], bool]:
         """Run verbs in one transaction; their answers, and whether anything was written.
 
-        Raises apsw.BusyError at once when another writer has the lock; what a verb raises rolls all of them back.
-        A transaction that changed nothing is not committed, so that an idle turn wakes nobody up.
+        Raises apsw.BusyError at once when another writer has the lock; what a verb raises rolls all of them
+        back. A transaction that changed nothing is not committed, so that an idle turn wakes nobody up.
         """
         db, tx = self._db, self._tx
         db.execute("BEGIN IMMEDIATE")
-        # All that a transaction makes is alive until its end: a collection meanwhile would walk it and find nothing.
+        # All that a transaction makes is alive until its end: a collection meanwhile would walk it and find
+        # nothing.
         collecting = gc.isenabled()
         gc.disable()
         try:

@@ -25,8 +25,8 @@ _WATCH_SECONDS = 0.020
 """How often another process's commits are looked for while somebody listens."""
 _OPEN_SECONDS = 30.0
 _BEAT_TRIES = 1000
-"""How often one heartbeat tries for the lock, 2 ms apart: SQLite's own patience looks every 100 ms only, and would
-hardly ever find the lock free between the turns of busy processes."""
+"""How often one heartbeat tries for the lock, 2 ms apart: SQLite's own patience looks every 100 ms only, and
+would hardly ever find the lock free between the turns of busy processes."""
 
 
 class SqliteStore(ShardStore):

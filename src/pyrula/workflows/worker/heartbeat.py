@@ -82,6 +82,11 @@ class Heartbeat:
             self._on_loop(lambda: self._lost("the store gave this worker up: its heartbeat came too late"))
         return alive
 
+    def proved(self, asked: int) -> None:
+        """A turn that was asked for at `asked` went through: a store gives such a worker at least half a
+        lease."""
+        self._renewed = max(self._renewed, asked - self._lease // 2)
+
     def tick(self) -> None:
         """The loop runs."""
         self._ticked = self._clock.monotonic()

@@ -145,7 +145,14 @@ class Lives:
 
     def _new_turns(self) -> Turns:
         setting = self._setting
-        return Turns(setting.store, setting.clock, self.executions, setting.limits, self.wake, setting.most)
+        executions, wake = self.executions, self.wake
+        return Turns(
+            setting.store, setting.clock, executions, setting.limits, wake, setting.most, self._proved
+        )
+
+    def _proved(self, asked: int) -> None:
+        if self.heartbeat is not None:
+            self.heartbeat.proved(asked)
 
     # -- from outside
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from pyrula import ids
@@ -36,6 +37,7 @@ class Turns:
         limits: Limits,
         wake: asyncio.Event,
         most: int,
+        proved: Callable[[int], None],
     ) -> None:
         self.stopping = False
         """Ask for nothing more; turns end when all is handed in."""
@@ -46,6 +48,7 @@ class Turns:
         self._store, self._clock, self._executions = store, clock, executions
         self._limits, self._wake, self._most = limits, wake, most
         self._pause = 0
+        self._proved = proved
 
     async def until_stopped(self, *, drain: bool = False) -> None:
         """Take turns until stopped, or lost; with `drain`, until nothing is due now and nothing executes."""
@@ -72,7 +75,7 @@ class Turns:
         """One turn; None if the store could not take it, and nothing has changed."""
         executions = self._executions
         request = TurnRequest(incarnation=executions.incarnation, outcomes=tuple(outcomes), wanted=wanted)
-        claims = 0
+        claims, asked = 0, self._clock.monotonic()
         try:
             handed = await self._store.turn(request)
             claims = len(handed.claims)
@@ -86,6 +89,8 @@ class Turns:
         executions.know(handed.now)
         if handed.lost:
             self.lose("the store has given this worker up: its leases had lapsed")
+        else:
+            self._proved(asked)
         executions.start(handed.claims)
         executions.hear(handed.signals)
         return handed
