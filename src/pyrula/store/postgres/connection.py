@@ -26,7 +26,7 @@ from pyrula.store.statements import statements
 T = TypeVar("T")
 Verb = Callable[[Tx], T]
 _PACKAGE: Final = "pyrula.store.postgres"
-_BESIDE: Final = {"submit.timer": "submit.timer_beside", "submit.wall_timer": "submit.wall_timer_beside"}
+_BESIDE: Final = {block: f"{block}_beside" for block in ("submit.timer", "submit.wall_timer", "submit.join")}
 """Blocks that a transaction beside the lock runs in another form: it may commit after turns that began later."""
 _MODIFIES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 _FORGET_EVERY: Final = 1000

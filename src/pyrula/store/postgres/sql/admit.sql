@@ -18,15 +18,17 @@ WITH rung AS (
          DELETE FROM inbox WHERE (xid, id) IN (
              SELECT i.xid, i.id FROM inbox AS i
              WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) ORDER BY i.xid, i.id LIMIT 20000)
-         RETURNING lane),
-     known AS (SELECT lane FROM bells WHERE lane > $1::bytea ORDER BY lane LIMIT $2::bigint),
+         RETURNING lane, look),
+     known AS (SELECT lane, look FROM bells WHERE lane > $1::bytea ORDER BY lane LIMIT $2::bigint),
      chosen AS (
-         SELECT lane FROM (SELECT lane FROM rung WHERE lane > $1::bytea UNION SELECT lane FROM known) AS u
-         ORDER BY lane LIMIT $2::bigint),
+         SELECT lane, max(look) AS look
+         FROM (SELECT lane, look FROM rung WHERE lane > $1::bytea UNION ALL SELECT lane, look FROM known) AS u
+         GROUP BY lane ORDER BY lane LIMIT $2::bigint),
      later AS (
-         INSERT INTO bells (lane) SELECT DISTINCT lane FROM rung WHERE lane NOT IN (SELECT lane FROM chosen)
-         ON CONFLICT DO NOTHING)
-SELECT lane FROM chosen ORDER BY lane
+         INSERT INTO bells (lane, look)
+         SELECT lane, max(look) FROM rung WHERE lane NOT IN (SELECT lane FROM chosen) GROUP BY lane
+         ON CONFLICT (lane) DO UPDATE SET look = greatest(bells.look, excluded.look))
+SELECT lane, look FROM chosen ORDER BY lane
 
 -- name: drop_bell
 DELETE FROM bells AS b USING unnest($1::bytea[]) AS u (lane) WHERE b.lane = u.lane
@@ -87,8 +89,8 @@ DELETE FROM queue AS q USING unnest($1::bytea[], $2::integer[], $3::bigint[]) AS
 WHERE q.lane = u.lane AND q.resumed = u.resumed AND q.seq = u.seq
 
 -- name: lease
-INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, gated)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::integer[], $6::bigint[])
+INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, slots, held)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::integer[], $6::bytea[], $7::integer[])
 
 -- name: slot
 INSERT INTO slots (gate, seq, held) SELECT u.gate, u.seq, 0 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)

@@ -30,13 +30,14 @@ WHERE state <> 'open' OR parked IS NOT NULL OR queued OR worker IS NULL
 LIMIT $1::bigint
 
 -- name: gated
--- What it took is all that it has but for what it held before, if it did.
+-- What it took is all that it has, but for what it keeps while parked.
 SELECT run_id, gated, plain, slots FROM (
-    SELECT r.run_id, l.gated, (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq AND s.held = 0) AS plain,
+    SELECT r.run_id, length(l.slots) / 16 AS gated, l.held,
+           (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq AND s.held = 0) AS plain,
            (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq) AS slots
     FROM leases AS l JOIN runs AS r ON r.seq = l.seq
 ) AS l
-WHERE gated < plain OR gated > slots LIMIT $1::bigint
+WHERE gated > slots OR (held = 0 AND gated <> plain) LIMIT $1::bigint
 
 -- name: queue
 SELECT q.seq, r.run_id, r.state, r.parked, r.lane <> q.lane OR r.stamp <> q.stamp

@@ -11,13 +11,23 @@ RETURNING r.run_id, r.parent
 -- name: slots
 SELECT s.gate, s.seq, s.held FROM unnest($1::bigint[]) AS u (seq) JOIN slots AS s ON s.seq = u.seq
 
+-- name: holders
+-- Those of these runs that keep a slot while parked.
+SELECT s.seq FROM unnest($1::bigint[]) AS u (seq) JOIN slots AS s ON s.seq = u.seq WHERE s.held = 1
+
+-- name: leave_run
+DELETE FROM slots AS s USING unnest($1::bigint[]) AS u (seq) WHERE s.seq = u.seq
+
+-- name: leave_all
+DELETE FROM slots AS s USING unnest($1::bigint[]) AS u (seq) WHERE s.seq = u.seq AND s.held = 0 RETURNING s.gate
+
 -- name: leave
 DELETE FROM slots AS s USING unnest($1::bytea[], $2::bigint[]) AS u (gate, seq) WHERE s.gate = u.gate AND s.seq = u.seq
 
 -- name: free
--- A gate that nobody waits at need not be looked at. Differs: one gate may be given several slots back.
+-- A gate that nobody waits at need not be looked at.
 UPDATE gates AS g
 SET in_use = g.in_use - n.n, dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
-FROM (SELECT id, count(*) AS n FROM unnest($1::bytea[]) AS u (id) GROUP BY id) AS n
+FROM unnest($1::bytea[], $2::bigint[]) AS n (id, n)
 CROSS JOIN LATERAL (SELECT v FROM gates WHERE id = n.id ORDER BY v DESC LIMIT 1) AS newest
 WHERE g.id = n.id AND g.v = newest.v

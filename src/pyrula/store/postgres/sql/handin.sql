@@ -1,6 +1,6 @@
 -- name: lease
 -- Only the live lease of this very claim counts.
-SELECT l.seq, l.claimed_at, l.gated, l.signal
+SELECT l.seq, l.claimed_at, l.slots, l.held, l.signal
 FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (seq, epoch, worker)
 JOIN leases AS l ON l.seq = u.seq AND l.epoch = u.epoch AND l.worker = u.worker
 
@@ -19,9 +19,10 @@ WHERE s.seq = u.seq AND s.branch = u.branch AND s.number = u.number
 
 -- name: close_gate
 UPDATE gates AS g
-SET paused = greatest(g.paused, $2::bigint), dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
-FROM (SELECT v FROM gates WHERE id = $1::bytea ORDER BY v DESC LIMIT 1) AS newest
-WHERE g.id = $1::bytea AND g.v = newest.v
+SET paused = greatest(g.paused, u.until), dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
+FROM unnest($1::bytea[], $2::bigint[]) AS u (id, until)
+CROSS JOIN LATERAL (SELECT v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+WHERE g.id = u.id AND g.v = newest.v
 
 -- name: aside
 UPDATE runs SET error = $2::bytea, code = $3::text WHERE seq = $1::bigint

@@ -44,8 +44,8 @@ SELECT u.id, 'slot', u.key, 2, 1 FROM u WHERE u.id NOT IN (SELECT id FROM known)
 -- name: take
 INSERT INTO slots (gate, seq, held) SELECT u.gate, u.seq, 0 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)
 
--- name: gated
-UPDATE leases SET gated = gated + $2::bigint WHERE seq = $1::bigint
+-- name: held
+UPDATE leases SET held = 1 WHERE seq = $1::bigint
 
 -- name: lane
 UPDATE runs SET lane = $2::bytea WHERE seq = $1::bigint

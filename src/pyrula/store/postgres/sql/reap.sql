@@ -3,7 +3,7 @@
 SELECT incarnation FROM workers WHERE expires_at <= $1::bigint ORDER BY expires_at LIMIT $2::bigint
 
 -- name: leases
-SELECT l.seq, l.claimed_at, l.gated, l.signal, w.worker_id
+SELECT l.seq, l.claimed_at, l.slots, l.held, l.signal, w.worker_id
 FROM leases AS l LEFT JOIN workers AS w ON w.incarnation = l.worker
 WHERE l.worker = $1::text
 ORDER BY l.seq LIMIT $2::bigint

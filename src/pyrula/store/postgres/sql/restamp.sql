@@ -16,3 +16,6 @@ ORDER BY r.seq
 UPDATE runs AS r SET stamp = u.stamp, keys = u.keys, key = u.key, priority = u.priority
 FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::bigint[]) AS u (seq, stamp, keys, key, priority)
 WHERE r.seq = u.seq
+
+-- name: anew
+UPDATE lanes AS l SET wait_seq = 0, v = l.v + 1 WHERE l.id = $1::bytea AND l.state = 2 AND l.wait_seq = $2::bigint

@@ -74,15 +74,18 @@ CREATE INDEX runs_parent ON runs (parent, seq) WHERE parent IS NOT NULL;
 CREATE INDEX runs_parked ON runs (parked, seq) WHERE parked IS NOT NULL;
 CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state IN ('failed', 'cancelled', 'expired');
 
 CREATE TABLE inbox (           -- bells rung by whoever appends: never waited for, so one lane may ring often
     xid        bigint  NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
     id         bigint  GENERATED ALWAYS AS IDENTITY,
     lane       bytea   NOT NULL,
+    look       integer NOT NULL,          -- 0: fresh runs joined its end; 1: anything else, its head may be another
     PRIMARY KEY (xid, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 CREATE TABLE bells (           -- bells that a turn had no time for
-    lane       bytea   PRIMARY KEY
+    lane       bytea   PRIMARY KEY,
+    look       integer NOT NULL
 );
 CREATE TABLE arrivals (        -- timers set by whoever appends, on their way to timers and wall_timers
     xid        bigint  NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
@@ -162,9 +165,9 @@ CREATE TABLE slots (           -- who is inside a limit gate
     gate       bytea   NOT NULL,
     seq        bigint  NOT NULL,
     held       integer NOT NULL,          -- 1: hold="run", kept while parked
-    PRIMARY KEY (gate, seq)
+    PRIMARY KEY (seq, gate)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX slots_seq ON slots (seq);
+CREATE INDEX slots_gate ON slots (gate, seq);
 CREATE INDEX slots_held ON slots (gate) WHERE held = 1;
 
 CREATE TABLE leases (
@@ -173,7 +176,8 @@ CREATE TABLE leases (
     worker     text    COLLATE "C" NOT NULL,     -- incarnation
     claimed_at bigint  NOT NULL,
     resumed    integer NOT NULL,
-    gated      bigint  NOT NULL,          -- number of slots it took
+    slots      bytea   NOT NULL,          -- the gates of which it took a slot, concatenated
+    held       integer NOT NULL,          -- 1: slots that runs keep while parked are concerned
     signal     integer NOT NULL DEFAULT 0 -- bits: 1 a wait was settled, 2 cancel, 4 the worker was told of it
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX leases_worker ON leases (worker, seq);

@@ -27,9 +27,17 @@ INSERT INTO queue (lane, resumed, seq, stamp)
 SELECT * FROM unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bytea[])
 ON CONFLICT DO NOTHING
 
+-- name: join
+-- Under the lock: nobody has a later place in the lane.
+INSERT INTO inbox (lane, look) SELECT DISTINCT lane, 0 FROM unnest($1::bytea[]) AS u (lane)
+
+-- name: join_beside
+-- Differs: it may commit after others that come later in the lane, so the head may be another.
+INSERT INTO inbox (lane, look) SELECT DISTINCT lane, 1 FROM unnest($1::bytea[]) AS u (lane)
+
 -- name: bell
 -- Differs: nobody waits for whoever rings the same lane; a lane may ring often.
-INSERT INTO inbox (lane) SELECT DISTINCT lane FROM unnest($1::bytea[]) AS u (lane)
+INSERT INTO inbox (lane, look) SELECT DISTINCT lane, 1 FROM unnest($1::bytea[]) AS u (lane)
 
 -- name: timer
 INSERT INTO timers (due, seq, kind) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::integer[])

@@ -31,8 +31,7 @@ DELETE FROM lanes AS l USING unnest($1::bytea[]) AS u (id) WHERE l.id = u.id
 -- name: slot_gates
 -- Their key ends in the id of the run that held the slot, behind the digits of the gate's id.
 DELETE FROM gates WHERE id IN (
-    SELECT g.id FROM gates AS g
-    WHERE g.kind = 2 AND g.in_use = 0 AND g.waiting = 0 AND g.dirty = 0 AND g.wake_at IS NULL
+    SELECT g.id FROM (SELECT * FROM gates WHERE kind = 2 AND id > $1::bytea ORDER BY id LIMIT $2::bigint) AS g
+    WHERE g.in_use = 0 AND g.waiting = 0 AND g.dirty = 0 AND g.wake_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.run_id = substr(g.key, 34) AND r.state = 'open')
-    LIMIT $1::bigint
 )

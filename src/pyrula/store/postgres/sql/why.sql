@@ -22,8 +22,11 @@ SELECT s.kind, s.name, s.value, s.due,
 FROM steps AS s WHERE s.seq = $1::bigint AND s.status = 'waiting' ORDER BY s.branch, s.number LIMIT 100
 
 -- name: due
-SELECT (SELECT min(due) FROM timers WHERE seq = $1::bigint AND kind = $2::integer),
-       (SELECT min(wall_due) FROM wall_timers WHERE seq = $1::bigint)
+-- Differs: what was set beside the lock may not have been brought to the timers yet.
+SELECT least((SELECT min(due) FROM timers WHERE seq = $1::bigint AND kind = $2::integer),
+             (SELECT min(due) FROM arrivals WHERE seq = $1::bigint AND kind = $2::integer AND NOT wall)),
+       least((SELECT min(wall_due) FROM wall_timers WHERE seq = $1::bigint),
+             (SELECT min(due) FROM arrivals WHERE seq = $1::bigint AND wall))
 
 -- name: place
 SELECT resumed FROM queue WHERE lane = $1::bytea AND resumed IN (0, 1) AND seq = $2::bigint
