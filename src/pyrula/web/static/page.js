@@ -350,7 +350,7 @@ function overrideNote(gate) {
 function table(columns, rows, caption) {
   return h("table", { class: "rows", role: "table" },
     h("caption", { class: "hidden" }, caption),
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { role: "columnheader", scope: "col", class: [c.number ? "number" : "", c.roomy ? "roomy" : ""].join(" ").trim() || null }, c.name)))),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { role: "columnheader", scope: "col", class: [c.number ? "number" : "", c.roomy ? "roomy" : ""].join(" ").trim() || null }, c.name || h("span", { class: "hidden" }, "Action"))))),
     h("tbody", { role: "rowgroup" }, rows.map(({ key, cells }) => h("tr", { key, role: "row" }, cells.map((cell, i) =>
       h("td", { role: "cell", class: [columns[i].number ? "number" : "", columns[i].wide ? "wide" : "", columns[i].roomy ? "roomy" : "", cell === null ? "blank" : ""].join(" ").trim() || null, "data-label": columns[i].quiet ? null : columns[i].name }, cell))))));
 }
