@@ -40,6 +40,7 @@ class Setting(NamedTuple):
     stall: int
     limits: Limits
     stuck: Callable[[str], None]
+    beats: bool = True
 
 
 class Lives:
@@ -133,7 +134,8 @@ class Lives:
                     return
             await setting.clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_RETRY)
-        self.heartbeat.start()
+        if setting.beats:
+            self.heartbeat.start()
 
     async def _leave(self) -> None:
         try:

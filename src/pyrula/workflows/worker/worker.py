@@ -51,6 +51,7 @@ class Worker:
     worker-side limiters (default cluster: the store). registry: the workflows that its runs may submit as
     children by name (default: all imported). clock: default the store's. on_stuck: called with a reason, from
     any thread, when leases are lost and something can't be stopped; default: it is logged as critical.
+    heartbeat: False leaves it to the caller to `beat` (a test does, that lets time jump).
 
     Raises `ConfigurationError`, naming the argument, for what can't be kept.
     """
@@ -74,6 +75,7 @@ class Worker:
         registry: Registry | None = None,
         clock: Clock | None = None,
         on_stuck: Callable[[str], None] | None = None,
+        heartbeat: bool = True,
     ) -> None:
         if not _whole(max_concurrent_runs):
             raise _refusal("max_concurrent_runs", max_concurrent_runs, "an int, 1 or more")
@@ -110,6 +112,7 @@ class Worker:
             stall=_duration("stall_seconds", stall_seconds, positive_us),
             limits=self._limits,
             stuck=on_stuck or _cry_out,
+            beats=heartbeat,
         )
         self._lives: Lives | None = None
         self._ended = 0
