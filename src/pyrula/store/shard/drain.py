@@ -79,13 +79,16 @@ def _expire(tx: Tx, seq: int) -> None:
         finish(tx, seq, "expired")
 
 
-def next_due(tx: Tx, incarnation: str, *, room: bool) -> int | None:
-    """µs from now until something is due by itself: a timer, a buffer, a tick, another worker's lapse, and for a worker that has
-    room a token; None if nothing is."""
+def next_due(tx: Tx, incarnation: str, broom: Broom, *, room: bool) -> int | None:
+    """µs from now until something is due by itself: a timer, a buffer, a tick, another worker's lapse, a look for deadlocks
+    while there may be one, and for a worker that has room a token; None if nothing is."""
     times = tx.row("drain.next_due", incarnation)
     walls = tx.row("drain.next_wall")
     assert times is not None and walls is not None
     token, *others = times
     waits = [time - tx.now for time in ((token, *others) if room else others) if time is not None]
     waits += [wall - tx.wall for wall in walls if wall is not None]
+    look_in = broom.next_deadlock - tx.now  # runs in a deadlock ring for nobody: somebody has to come and look
+    if all(wait > look_in for wait in waits) and tx.rows("deadlock.suspects"):
+        waits.append(look_in)
     return max(0, min(waits)) if waits else None

@@ -27,7 +27,7 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
         signals=_signals(tx, request.incarnation, hall.shard),
         next_in=0
         if more or more_to_admit
-        else next_due(tx, request.incarnation, room=len(claims) < request.wanted),
+        else next_due(tx, request.incarnation, broom, room=len(claims) < request.wanted),
     )
 
 
