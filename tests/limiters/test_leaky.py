@@ -89,3 +89,9 @@ def test_no_span_of_one_interval_holds_more_polls_than_the_pool_has_pollers(aske
         polls += [now] * n
     for at in polls:
         assert sum(1 for other in polls if at <= other < at + interval) <= pool
+
+
+def test_a_poll_that_leaves_late_moves_the_next_one_of_its_poller():
+    bucket = Bucket.of(10, 2).take(100, 2).later(100, 103)
+    assert sorted(bucket.free_at) == [110, 113]
+    assert bucket.later(55, 200) == bucket

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula.clock import SECOND
+from pyrula.limiters import PollRate
 from tests.limiters.support import made_hub
 
 
@@ -137,6 +138,19 @@ def test_a_place_given_back_goes_to_who_waited_longest_and_not_to_who_gave_it():
     assert told == [("b", True)]
     assert a.withdraw(again)
     assert not b.withdraw(waiting)
+
+
+def test_who_waits_is_told_when_the_time_to_look_comes_sooner():
+    hub, clock = made_hub()
+    told, free = [], [False]
+    limiter = hub.worker("w", kinds=("nexus",), task_poller_limiter=PollRate(10, 1))
+    limiter.reserve("nexus")
+    ask = limiter.ask("nexus", told.append, allow=lambda: free[0])
+    assert ask.look_at == 0.5 * SECOND
+    free[0] = True
+    clock.to(0.01)
+    limiter.begin("nexus")
+    assert (told, ask.look_at) == ([False], 0.1 * SECOND)
 
 
 def test_closing_a_worker_gives_back_what_it_counted():

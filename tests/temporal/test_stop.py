@@ -131,10 +131,7 @@ async def test_run_cancelled_with_six_activities_leaves_nothing(client, hub, tal
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(run, 10)
     gc.collect()
-    try:
-        await until(lambda: nothing_left(hub))
-    finally:
-        print(worker._workflow_worker._running_workflows)
+    await until(lambda: nothing_left(hub))
 
 
 async def test_no_permit_is_lost_when_a_timeout_fires_as_it_frees(hub):  # field report 180

@@ -12,6 +12,7 @@ from tests.limiters.support import FakeMachine
 from tests.temporal import support
 from tests.temporal.support import fan_out, name, running, until
 
+JITTER = 0.05
 ACTIVITIES_ONLY = {"workflows": [], "activities": support.ACTIVITIES}
 
 
@@ -76,10 +77,9 @@ async def test_a_pool_of_two_polls_in_even_gaps(wired, wire, hub, tally):
         await (await fan_out(wired, queue, 12, 0.0, queue=work)).result()
         polls = wire.of("activity", work)
     assert 12 <= len(polls) <= 14
-    assert min(b - a for a, b in zip(polls, polls[2:], strict=False)) >= 0.395
-    for at in polls:
-        assert sum(1 for other in polls if at <= other < at + 0.395) <= 2
-    assert polls[11] - polls[0] >= 5 * 0.395
+    # Between the limiter and the proxy a busy machine may hold up one poll and not the next.
+    assert min(b - a for a, b in zip(polls, polls[2:], strict=False)) >= 0.4 - JITTER
+    assert 5 * 0.4 - JITTER <= polls[11] - polls[0] <= 3
 
 
 async def test_an_empty_poll_counts_too(wired, wire, hub):

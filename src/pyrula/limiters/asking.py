@@ -26,5 +26,6 @@ class Ask:
     allow: Callable[[], bool] | None = None
     group: str = ""
     granted: bool = False
+    granted_at: int = 0
     look_at: int = 0
     """When whoever waits should call `Limiter.look`, µs of the hub's clock: nobody else watches it."""

@@ -183,9 +183,14 @@ class Hub:
     def serve(self, now: int) -> None:
         """Grant what can be granted to those who wait, in the order they asked. Under the lock."""
         for ask in tuple(self.asks):
-            if not ask.limiter.closed and ask.limiter.try_grant(ask, now):
+            if ask.limiter.closed:
+                continue
+            looked_at = ask.look_at
+            if ask.limiter.try_grant(ask, now):
                 self.asks.remove(ask)
                 self._outbox.append(partial(ask.tell, True))
+            elif ask.look_at < looked_at:  # whoever waits has set its alarm for later
+                self._outbox.append(partial(ask.tell, False))
 
     def drop(self, ask: Ask) -> None:
         """Let `ask` wait no longer. Under the lock."""

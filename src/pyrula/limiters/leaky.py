@@ -29,6 +29,13 @@ class Bucket:
         marks = sorted(self.free_at)
         return Bucket(self.interval, (*marks[n:], *([now + self.interval] * n)))
 
+    def later(self, granted: int, now: int) -> Bucket:
+        """The bucket once a poll that was granted at `granted` leaves at `now`: the gap counts from then."""
+        marks = list(self.free_at)
+        if granted + self.interval in marks:
+            marks[marks.index(granted + self.interval)] = now + self.interval
+        return Bucket(self.interval, tuple(marks))
+
     @property
     def next_at(self) -> int:
         """When the next poller is free, µs."""

@@ -180,6 +180,12 @@ class Limiter:
                 self.hub.drop(ask)
             return not ask.granted
 
+    def leaves(self, ask: Ask) -> None:
+        """The poll that `ask` was granted for leaves now: the next of its poller is spaced from here."""
+        if self._rate is not None and ask.kind in self._buckets:
+            with self.hub.turn() as now:
+                self._buckets[ask.kind] = self._bucket(ask.kind).later(ask.granted_at, now)
+
     def force(self, ask: Ask) -> None:
         """Grant `ask` whatever the limits say: for what must run so that its worker can stop."""
         with self.hub.turn() as now:
@@ -274,7 +280,7 @@ class Limiter:
             ask.look_at = min(found.retry_at or now + self._check, now + self._check)
             return False
         self._hold_places(ask.kind, 1, now, ask.group)
-        ask.granted = True
+        ask.granted, ask.granted_at = True, now
         return True
 
     def _look(self, kind: str, now: int) -> Room:

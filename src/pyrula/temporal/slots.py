@@ -159,6 +159,7 @@ class Gate:
             raise
         finally:
             self._local.pop(ask, None)
+        self.limiter.leaves(ask)
         return Permit(group.place(), self.limiter)
 
     def _abandon(self, ask: Ask, group: Group) -> None:
