@@ -63,6 +63,19 @@ class Crew:
         process.wait(10)
         self.died[process.pid] = time.monotonic()
 
+    async def suspend(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGSTOP, between two transactions: a process that is stopped inside one keeps SQLite's lock, and
+        nobody but the operating system could take it away."""
+        for _ in range(20):
+            process.send_signal(signal.SIGSTOP)
+            try:
+                await asyncio.wait_for(self.client.submit("noop"), 0.5)
+                return
+            except TimeoutError:
+                process.send_signal(signal.SIGCONT)
+                await asyncio.sleep(0.05)
+        raise AssertionError("the process was inside a transaction each time")
+
     async def ready(self, *processes: subprocess.Popen[bytes]) -> None:
         """Wait until these have opened the store."""
         pids = {process.pid for process in processes}
