@@ -1,4 +1,4 @@
-"""End-to-end runs a second: submit, claim, execute a no-op body, finish, all durable; with limits, and behind a backlog.
+"""End-to-end runs a second: submit, claim, a no-op body, finish, all durable; with limits, and behind a backlog.
 
     python -m benchmarks engine [--store sqlite|postgres] [--runs N] [--backlog N] [--json FILE]
 
@@ -86,7 +86,9 @@ async def end_to_end(client: WorkflowClient, name: str, runs: int, batch: int = 
 async def fill(client: WorkflowClient, worker: Worker, keys: int, queued: int) -> None:
     """`keys` full keys, each held by a parked run, and `queued` runs behind them."""
     for start in range(0, keys, 1000):
-        await client.submit_many("backlog", [{"tenant": f"b{k}"} for k in range(start, min(keys, start + 1000))])
+        await client.submit_many(
+            "backlog", [{"tenant": f"b{k}"} for k in range(start, min(keys, start + 1000))]
+        )
         await worker.drain()
     for start in range(0, queued, 1000):
         await client.submit_many(
@@ -118,14 +120,18 @@ async def holders(client: WorkflowClient, limit: int) -> list[str]:
     return found[:limit]
 
 
-async def measure(url: str, names: list[str], runs: int, rounds: int, churning: bool = False) -> dict[str, float]:
+async def measure(
+    url: str, names: list[str], runs: int, rounds: int, churning: bool = False
+) -> dict[str, float]:
     """Median runs a second by workflow, rounds interleaved."""
     figures: dict[str, list[float]] = {name: [] for name in names}
     async with open_store(url) as store:
         client = WorkflowClient(store, registry=registry)
         async with Worker(store, registry=registry, max_concurrent_runs=500):
             stop = asyncio.Event()
-            going = asyncio.create_task(churn(client, await holders(client, 20_000) if churning else [], stop))
+            going = asyncio.create_task(
+                churn(client, await holders(client, 20_000) if churning else [], stop)
+            )
             for _ in range(rounds):
                 for name in names:
                     figures[name].append(await end_to_end(client, name, runs))
@@ -150,16 +156,24 @@ def _table(title: str, figures: dict[str, float], of: str) -> None:
         print(f"   {name:12} {value:8.0f} runs/s   {value / figures[of]:5.2f} of {of}")
 
 
-async def run(make_url: Callable[[str], str], runs: int, rounds: int, queued: list[int], keys: int) -> dict[str, Any]:
+async def run(
+    make_url: Callable[[str], str], runs: int, rounds: int, queued: list[int], keys: int
+) -> dict[str, Any]:
     names = ["plain", "keyed", "rated", "plain_step", "keyed_step"]
-    results: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.python_version()}"}
+    results: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.python_version()}"
+    }
     results["empty"] = await measure(make_url("empty"), names, runs, rounds)
     _table("Nothing queued", results["empty"], "plain")
     for backlog_size in queued:
         url = make_url(f"backlog{backlog_size}")
         await prepared(url, keys, backlog_size)
         results[f"{backlog_size} queued"] = await measure(url, names, runs, rounds, churning=True)
-        _table(f"{backlog_size} queued behind {keys} full keys that churn", results[f"{backlog_size} queued"], "plain")
+        _table(
+            f"{backlog_size} queued behind {keys} full keys that churn",
+            results[f"{backlog_size} queued"],
+            "plain",
+        )
     if len(queued) == 2:
         small, large = (results[f"{size} queued"] for size in queued)
         for name in names:
@@ -178,7 +192,11 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("PYRULA_BENCH_DIR")) as folder:
         results = asyncio.run(
             run(
-                lambda name: f"sqlite:///{folder}/{name}.db", options.runs, options.rounds, options.queued, options.keys
+                lambda name: f"sqlite:///{folder}/{name}.db",
+                options.runs,
+                options.rounds,
+                options.queued,
+                options.keys,
             )
         )
     if options.json:

@@ -170,7 +170,7 @@ class Store(Protocol):
     # -- reads
     async def get(self, run_id: str) -> Run | None: ...
     async def results(self, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
-        """Per id: (state, JSON of result or error), the state being "open" until the run has ended; None: no such run."""
+        """Per id: (state, JSON of result or error), "open" until the run has ended; None: no such run."""
 
     async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
         """Return when one of the runs may have finished (a nudge; check with `results`), or after `timeout`

@@ -131,10 +131,16 @@ def _hand_out(
     )
     tx.many("admit.slot", [(gate, start.seq) for start in starts for gate in start.gates])
     found = {row[0]: row for row in tx.match("admit.run", [(start.seq,) for start in starts])}
-    keeping = [start.seq for start in starts if _keeps(loader.stamp(found[start.seq][5]), loader.plans[start.lane_id])]
+    keeping = [
+        start.seq
+        for start in starts
+        if _keeps(loader.stamp(found[start.seq][5]), loader.plans[start.lane_id])
+    ]
     if keeping:
         hold.lane_after_first_start(tx, keeping)
-    logged = [start.seq for start in starts if start.resumed or found[start.seq][7] or found[start.seq][4] > 1]
+    logged = [
+        start.seq for start in starts if start.resumed or found[start.seq][7] or found[start.seq][4] > 1
+    ]
     logs = read_logs(tx, logged)
     claims = []
     for start in starts:
@@ -159,4 +165,3 @@ def _hand_out(
 def _keeps(stamp: Stamp, plan: bytes) -> bool:
     """Whether a run that just took its slots is to keep one of them while parked."""
     return any(number != hold.SLOT_GATE and stamp.gates[number].hold == "run" for number in plan)
-

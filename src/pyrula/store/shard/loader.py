@@ -13,7 +13,7 @@ from pyrula.policies.stamp import Stamp
 from pyrula.store.shard import rows
 from pyrula.store.shard.hold import SLOT_GATE
 from pyrula.store.shard.overrides import Overrides
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.tx import Row, Tx
 
 _LANE = 13
 """Columns of a lane in a joined row."""
@@ -62,9 +62,9 @@ class ShardLoader:
     def serves(self, workflow: str) -> bool:
         return workflow in self._served
 
-    def _lane(self, row: Sequence[object]) -> Lane:
+    def _lane(self, row: Row) -> Lane:
         lane = rows.lane_of(row[:_LANE])
-        self.plans[lane.id] = row[5]  # type: ignore[assignment]  # the column is a BLOB
+        self.plans[lane.id] = row[5]
         self.seen[lane.id] = lane
         return lane
 
@@ -81,17 +81,27 @@ class ShardLoader:
     def dirty_gates(self, n: int) -> Sequence[Gate]:
         return [self._gate(row) for row in self._tx.rows("loader.dirty", self._tx.now, n)]
 
-    def _gate(self, row: Sequence[object]) -> Gate:
-        id, name, key, kind, in_use, debt, at, q, paused, waiting, dirty, wake_at, heralds = row  # type: ignore[misc]  # a row of loader.sql
-        gate_kind = rows.KINDS[kind]  # type: ignore[index]
-        override: Number | None = None
-        if self._overrides:
-            find = self._overrides.limit if gate_kind == "limit" else self._overrides.rate
-            override = find(name, key)  # type: ignore[operator]
-            paused = max(paused, self._overrides.paused_until(name, key))  # type: ignore[has-type,call-overload]
-        return Gate(
-            id, gate_kind, in_use, int(debt), at, q, override, paused, bool(dirty), wake_at, waiting, rows.heralds_of(heralds)
+    def _gate(self, row: Row) -> Gate:
+        id, name, key, kind, in_use, debt, at, q, paused, waiting, dirty, wake_at, heralds = row
+        gate = Gate(
+            id,
+            rows.KINDS[kind],
+            in_use,
+            int(debt),
+            at,
+            q,
+            None,
+            paused,
+            bool(dirty),
+            wake_at,
+            waiting,
+            rows.heralds_of(heralds),
         )
+        if self._overrides:
+            find = self._overrides.limit if gate.kind == "limit" else self._overrides.rate
+            gate.override = find(name, key)
+            gate.paused_until = max(paused, self._overrides.paused_until(name, key))
+        return gate
 
     def ready(self, after: ReadyKey | None, n: int) -> Sequence[tuple[Lane, Unit]]:
         priority, vtime, unit = after or (0, 0, b"")

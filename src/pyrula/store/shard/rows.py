@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from pyrula.model.gate import Gate, WaitKey
 from pyrula.model.gate import Stamp as Number
-from pyrula.model.lane import Lane, Unit
+from pyrula.model.lane import Lane
 from pyrula.policies.stamp import Stamp, gate_id
 from pyrula.store.shard.hold import SLOT_GATE
 from pyrula.store.shard.tx import Row, Tx
@@ -57,7 +56,7 @@ def lane_row(lane: Lane, plan: bytes) -> Row:
     )
 
 
-def lane_of(row: Sequence[Any]) -> Lane:
+def lane_of(row: Row) -> Lane:
     """A lane as written by `lane_row`."""
     id, unit, workflow, priority, gates, _, state, gate, vtime, seq, stamp, resumed, streak = row
     return Lane(
@@ -74,11 +73,6 @@ def lane_of(row: Sequence[Any]) -> Lane:
         bool(resumed),
         streak,
     )
-
-
-def unit_of(row: Sequence[Any]) -> Unit:
-    """A unit from (id, vtime, ready)."""
-    return Unit(*row)
 
 
 def gate_row(gate: Gate, starts: int) -> Row:

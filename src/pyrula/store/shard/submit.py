@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from pyrula.model.payload import decode
-from pyrula.policies.stamp import Stamp, Stamped, gate_id, lane_id, unit_id
+from pyrula.policies.stamp import GateKind, Stamp, Stamped, gate_id, lane_id
 from pyrula.store.protocol import Submission, Submitted
 from pyrula.store.shard import hold
 from pyrula.store.shard.tx import Tx
@@ -19,7 +19,11 @@ START, WAIT, EXPIRE = 0, 1, 2
 
 @lru_cache(maxsize=65536)
 def _lane(
-    workflow: str, priority: int, unit_key: str, gates: tuple[tuple[str, str], ...], keys: tuple[str, ...]
+    workflow: str,
+    priority: int,
+    unit_key: str,
+    gates: tuple[tuple[str, GateKind], ...],
+    keys: tuple[str, ...],
 ) -> bytes:
     ids = tuple(gate_id(name, kind, key) for (name, kind), key in zip(gates, keys, strict=True))
     return lane_id(workflow, priority, unit_key, ids)
@@ -42,7 +46,9 @@ def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
     lanes = [_lane_for(tx, submission) for submission in submissions]
     rows = [_row(tx, submission, lane) for submission, lane in zip(submissions, lanes, strict=True)]
     created: dict[str, int] = {str(run_id): seq for run_id, seq in tx.match("submit.run", rows)}
-    answers, queued, timers, wall_timers, bells = [], [], [], [], {}
+    answers: list[Submitted] = []
+    queued, timers, wall_timers = [], [], []
+    bells: dict[bytes, None] = {}
     for submission, lane in zip(submissions, lanes, strict=True):
         run_id = submission.run_id
         assert run_id is not None
@@ -108,6 +114,3 @@ def _existing(tx: Tx, submission: Submission) -> Submitted:
 def ring(tx: Tx, lane: bytes) -> None:
     """Have the next turn look at a lane that got or lost a run."""
     tx.run("submit.bell", lane)
-
-
-__all__ = ["EXPIRE", "START", "WAIT", "lane_of", "put_stamps", "ring", "submit", "unit_id"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyrula.store.protocol import Handed, Signal, TurnRequest
 from pyrula.model.lease import Lease
+from pyrula.store.protocol import Handed, Signal, TurnRequest
 from pyrula.store.shard.admit import Hall, admit
 from pyrula.store.shard.drain import Broom, drain, next_due
 from pyrula.store.shard.handin import CANCEL, hand_in

@@ -1,4 +1,4 @@
-"""Gathers the writes of one loop iteration into one transaction, and takes the file's lock without blocking the loop."""
+"""Gathers the writes of a loop iteration into one transaction; takes the file's lock without blocking the loop."""
 
 from __future__ import annotations
 
