@@ -16,7 +16,7 @@ from typing import Any
 
 from pyrula.model.outcome import Completed
 from pyrula.store.protocol import Handed, TurnRequest
-from pyrula.workflows import Limit, Rate, Registry, Store, WorkflowClient, open_store, workflow
+from pyrula.workflows import Debounce, Limit, Rate, Registry, Store, WorkflowClient, open_store, workflow
 from pyrula.workflows.worker import Worker
 
 LONG = 3600.0
@@ -33,7 +33,8 @@ def note(path: str, *words: object) -> None:
 
 
 def declare(notes: str, **options: Any) -> Registry:
-    """The workflows of these tests. options: max; per_second and burst; none of them: no policy."""
+    """The workflows of these tests. options: max; per_second and burst; none of them: no policy.
+    window: of the debounced one."""
     registry = Registry()
     policies: dict[str, Any] = {}
     if "max" in options:
@@ -50,6 +51,10 @@ def declare(notes: str, **options: Any) -> Registry:
         await asyncio.sleep(LONG if hang == os.getpid() else seconds)
         note(notes, "end", ctx.run_id, k)
         return os.getpid()
+
+    @workflow(name="d", registry=registry, trigger=Debounce("k", options.get("window", 5)))
+    async def digest(ctx: Any, key: str, events: list[Any], count: int) -> None:
+        note(notes, "start", ctx.run_id, key)
 
     return registry
 
@@ -72,12 +77,11 @@ class DiesBeforeItHandsIn:
 async def serve(url: str, notes: str, options: dict[str, Any]) -> None:
     """Work until SIGTERM."""
     registry = declare(notes, **options)
-    store: Any = open_store(url)
-    if options.get("dies"):
-        store = DiesBeforeItHandsIn(store)
+    opened = open_store(url)
+    store: Any = DiesBeforeItHandsIn(opened) if options.get("dies") else opened
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
-    async with store:
+    async with opened:
         await _work(store, registry, notes, told, options)
 
 

@@ -31,8 +31,8 @@ class Start(NamedTuple):
 class Scene:
     """An `Environment`, and bodies that record their starts and ends.
 
-    starts: in order. ends: (when, run id). log: both, as (begins, key, run id), in order. active, peaks: bodies
-    by key, now and at most. url: of its store.
+    starts: in order. ends: (when, run id). log: both, as (begins, key, run id), in order. active, peaks:
+    bodies by key, now and at most. url: of its store.
     """
 
     def __init__(self, url: str, **options: Any) -> None:
