@@ -29,7 +29,7 @@ def gate_page(tx: Tx, name: str | None, search: str | None, sort: str, limit: in
     queued: runs that wait here, of each lane up to 1,000. starts: through this gate, since it is counted.
     """
     if sort == "name" and not search:
-        rows = tx.rows("pages.gates_by_name", name, None, limit, offset)
+        rows = tx.rows("pages.gates_by_name", name, limit, offset)
     else:
         rows = tx.rows("pages.gates", name, search.lower() if search else None, sort, limit, offset)
     return _gates(tx, rows)
@@ -37,7 +37,7 @@ def gate_page(tx: Tx, name: str | None, search: str | None, sort: str, limit: in
 
 def gate(tx: Tx, name: str, key: str) -> Gate | None:
     """One key's counter; of two kinds under one name, the one that more runs wait at."""
-    found = _gates(tx, tx.rows("pages.gates_by_name", name, key, 10, 0))
+    found = _gates(tx, tx.rows("pages.gate", name, key))
     return max(found, key=lambda each: each.queued, default=None)
 
 
@@ -48,7 +48,9 @@ def _gates(tx: Tx, rows: list[Row]) -> list[Gate]:
 
 def _gate(tx: Tx, row: Row, overrides: Overrides, declared: dict[tuple[str, str], Number]) -> Gate:
     counter = Counter.of_row(row[:9])
-    number = effective(overrides, counter.kind, counter.name, counter.key, declared.get((counter.name, counter.kind)))
+    number = effective(
+        overrides, counter.kind, counter.name, counter.key, declared.get((counter.name, counter.kind))
+    )
     shut = shut_until(overrides, counter)
     rate = number if isinstance(number, tuple) else None
     return Gate(
@@ -164,7 +166,9 @@ def finished(tx: Tx, minute: int) -> tuple[int, int]:
     return ended, tx.rows("pages.ended_otherwise", start, start + MINUTE)[0][0] if ended else 0
 
 
-def buffer_page(tx: Tx, workflow: str | None, search: str | None, limit: int, offset: int) -> list[dict[str, Any]]:
+def buffer_page(
+    tx: Tx, workflow: str | None, search: str | None, limit: int, offset: int
+) -> list[dict[str, Any]]:
     """Buffers with events in them, the one due first first."""
     rows = tx.rows("pages.buffers", workflow, search.lower() if search else None, limit, offset)
     return [
@@ -235,7 +239,9 @@ def children(tx: Tx, run_id: str, limit: int) -> list[dict[str, Any]]:
             "started_at": at(started, submitted, wall),
             "finished_at": at(finished_at, submitted, wall),
         }
-        for child, workflow, state, submitted, wall, started, finished_at in tx.rows("pages.children", run_id, limit)
+        for child, workflow, state, submitted, wall, started, finished_at in tx.rows(
+            "pages.children", run_id, limit
+        )
     ]
 
 
@@ -250,7 +256,12 @@ def overrides(tx: Tx) -> list[dict[str, Any]]:
     found = []
     for gate_name, every, key, kind, number, expires_at in tx.rows("pages.overrides", tx.now):
         value = _decode(number)
-        held = {"gate": gate_name, "key": None if every else key, "kind": kind, "expires_at": instant(tx, expires_at)}
+        held = {
+            "gate": gate_name,
+            "key": None if every else key,
+            "kind": kind,
+            "expires_at": instant(tx, expires_at),
+        }
         if kind == "pause":
             held["open"] = value == 0
             value = value if value else FOREVER

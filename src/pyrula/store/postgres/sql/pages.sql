@@ -18,8 +18,15 @@ SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
         FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
 FROM gates AS g
-WHERE g.kind < 2 AND ($1::text IS NULL OR g.name = $1::text) AND ($2::text IS NULL OR g.key = $2::text)
-ORDER BY g.name, g.key LIMIT $3::bigint OFFSET $4::bigint
+WHERE g.kind < 2 AND ($1::text IS NULL OR g.name = $1::text)
+ORDER BY g.name, g.key LIMIT $2::bigint OFFSET $3::bigint
+
+-- name: gate
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
+       (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
+        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
+FROM gates AS g
+WHERE g.kind < 2 AND g.name = $1::text AND g.key = $2::text
 
 -- name: holders
 SELECT r.run_id, r.workflow, r.priority, r.submitted_at, r.wall_submitted

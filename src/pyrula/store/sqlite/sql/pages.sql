@@ -18,8 +18,15 @@ SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000))), 0)
         FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
 FROM gates AS g
-WHERE g.kind < 2 AND (?1 IS NULL OR g.name = ?1) AND (?2 IS NULL OR g.key = ?2)
-ORDER BY g.name, g.key LIMIT ?3 OFFSET ?4
+WHERE g.kind < 2 AND g.name BETWEEN coalesce(?1, '') AND coalesce(?1, char(1114111))
+ORDER BY g.name, g.key LIMIT ?2 OFFSET ?3
+
+-- name: gate
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
+       (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000))), 0)
+        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
+FROM gates AS g
+WHERE g.kind < 2 AND g.name = ?1 AND g.key = ?2
 
 -- name: holders
 SELECT r.run_id, r.workflow, r.priority, r.submitted_at, r.wall_submitted
@@ -41,7 +48,8 @@ JOIN runs AS r ON r.seq = q.seq
 ORDER BY l.priority, q.resumed DESC, q.seq LIMIT ?3
 
 -- name: executing
-SELECT r.workflow, count(*) FROM leases AS l JOIN runs AS r ON r.seq = l.seq GROUP BY r.workflow
+-- CROSS: from the few leases to their runs, whatever the planner thinks of grouping by an index of all runs.
+SELECT r.workflow, count(*) FROM leases AS l CROSS JOIN runs AS r ON r.seq = l.seq GROUP BY r.workflow
 
 -- name: parked
 SELECT parked, count(*) FROM runs WHERE parked IS NOT NULL GROUP BY parked
@@ -81,7 +89,7 @@ ORDER BY due, id LIMIT ?3 OFFSET ?4
 SELECT count(*) FROM runs WHERE finished_at >= ?1 AND finished_at < ?2
 
 -- name: ended_otherwise
-SELECT count(*) FROM runs
+SELECT count(*) FROM runs INDEXED BY runs_ended_otherwise
 WHERE state IN ('failed', 'cancelled', 'expired') AND finished_at >= ?1 AND finished_at < ?2
 
 -- name: steps
