@@ -42,7 +42,7 @@ from pyrula.store.shard.admit import Hall
 from pyrula.store.shard.drain import Broom
 from pyrula.store.shard.submit import submit
 from pyrula.store.shard.turn import turn
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.tx import Quiet, Tx
 
 T = TypeVar("T")
 
@@ -199,7 +199,9 @@ class ShardStore(ABC):
     async def restamp(self, workflow: str, stamper: Any) -> int:
         total, after = 0, 0
         while True:  # in batches, so that turns get in between
-            done, last = await self.write(partial(restamp.restamp, workflow=workflow, stamper=stamper, after=after))
+            done, last = await self.write(
+                partial(restamp.restamp, workflow=workflow, stamper=stamper, after=after)
+            )
             total += done
             if last is None:
                 return total
@@ -215,9 +217,12 @@ class ShardStore(ABC):
         return await self.write(lambda tx: turn(tx, request, self._hall, self._broom))
 
     async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
-        # What waits may be there already, or be on its way.
-        run = self.write if any(entry.status == "waiting" for entry in entries) else self.append
-        return await run(lambda tx: record.record(tx, incarnation, lease, entries))
+        def verb(tx: Tx) -> list[Entry]:
+            return record.record(tx, incarnation, lease, entries)
+
+        # What waits may be there already, or be on its way; what is over changes nothing for anybody else.
+        waits = any(entry.status == "waiting" for entry in entries)
+        return await (self.write(verb) if waits else self.append(Quiet(verb)))
 
     async def read_log(self, lease: Lease) -> list[Entry]:
         return await self.read(lambda tx: record.read_log(tx, lease.seq))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Tx(Protocol):
@@ -28,3 +29,13 @@ class Tx(Protocol):
 
     def match(self, block: str, params: Iterable[Row]) -> list[Row]:
         """All rows that it returns for all of these parameters, in any order; rows carry their own key."""
+
+
+class Quiet(Generic[T]):
+    """A verb whose commit is no news to anybody: nobody is nudged for it alone."""
+
+    def __init__(self, verb: Callable[[Tx], T]) -> None:
+        self._verb = verb
+
+    def __call__(self, tx: Tx) -> T:
+        return self._verb(tx)

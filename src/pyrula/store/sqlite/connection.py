@@ -10,7 +10,7 @@ import apsw
 
 from pyrula.clock import Clock
 from pyrula.errors import SchemaMismatch, ShardMismatch
-from pyrula.store.shard.tx import Row, Tx
+from pyrula.store.shard.tx import Quiet, Row, Tx
 from pyrula.store.statements import statements
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ class Connection:
         return int(self._pragma("data_version")[0][0])
 
     def write(self, verbs: Sequence[Verb[Any]]) -> tuple[list[Any], bool]:
-        """Run verbs in one transaction; their answers, and whether anything was written.
+        """Run verbs in one transaction; their answers, and whether others may care for what was written.
 
         Raises apsw.BusyError at once when another writer has the lock; what a verb raises rolls all of them
         back. A transaction that changed nothing is not committed, so that an idle turn wakes nobody up.
@@ -116,9 +116,12 @@ class Connection:
         try:
             self._read_time()
             before = db.total_changes()
-            answers = [verb(tx) for verb in verbs]
-            written = db.total_changes() != before
-            if written:
+            answers, news = [], False
+            for verb in verbs:
+                written = db.total_changes()
+                answers.append(verb(tx))
+                news = news or (db.total_changes() != written and not isinstance(verb, Quiet))
+            if db.total_changes() != before:
                 tx.run("connection.time", tx.now, tx.wall)
                 db.execute("COMMIT")
             else:
@@ -130,7 +133,7 @@ class Connection:
         finally:
             if collecting:
                 gc.enable()
-        return answers, written
+        return answers, news
 
     def read(self, verb: Verb[T]) -> T:
         """Run a verb that only reads, on one snapshot."""
