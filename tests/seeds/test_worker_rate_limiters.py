@@ -1,6 +1,6 @@
 """The second seed, sentence by sentence and example by example; worker_rate_limiters.md has the table.
 
-What needs a real Temporal server is in test_worker_rate_limiters_temporal.py.
+What needs a real Temporal server is in tests/temporal, its examples in test_seed.py.
 """
 
 import re
