@@ -32,8 +32,8 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRu
 from pyrula.limiters import Hub
 from pyrula.temporal import WorkerLimiter
 
-ACTIVITIES = 400
-WORKFLOWS = 100
+ACTIVITIES = 200
+WORKFLOWS = 50
 
 
 @activity.defn
