@@ -45,14 +45,24 @@ def show(value: Any, as_json: bool, render: Callable[[Console], None]) -> None:
         render(console())
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> Table:
-    """A table without rules: columns apart, nothing to misread in a narrow terminal. right: columns of
-    numbers.
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Iterable[str] = (),
+    gives_way: str | None = None,
+) -> Table:
+    """A table without rules, nothing to misread in a narrow terminal: one column alone gives way and is folded.
+
+    right: columns of numbers. gives_way: default the last; ids and numbers stay whole, to be read and copied.
     """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     numbers = set(right)
     for name in columns:
-        made.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+        folds = name == (columns[-1] if gives_way is None else gives_way)
+        made.add_column(
+            name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=not folds
+        )
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(_plain(cell)) for cell in row))
     return made

@@ -108,4 +108,5 @@ def final(rows: Sequence[Row]) -> Table:
             )
             for row in rows
         ],
+        gives_way="promise",
     )
