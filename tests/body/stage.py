@@ -166,6 +166,8 @@ class Stage:
     def thread(self, call: Callable[[], Any]) -> Future[Any]:
         return self._pool.submit(call)
 
+    tracer = None
+
     def step_began(self) -> None:
         self.executing += 1
 

@@ -60,6 +60,8 @@ class Body:
             return
         context = contextvars.copy_context()
         context.run(PLACE.set, self)
+        if self.port.tracer is not None:
+            self.port.tracer.began(self.claim, context)
         # Made directly: neither a branch of itself, nor any affair of a factory that others put on the loop.
         self._main = asyncio.Task(coro, loop=self.loop, name=self.claim.run_id, context=context)
         self._began(self._main, self.tree.main)

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyrula.clock import Clock
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome
 from pyrula.model.step import Entry
+from pyrula.store.protocol import Claim
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body
+
+
+class Tracer(Protocol):
+    """What follows runs and steps for a trace (pyrula.telemetry.otel). Where there is none, nothing is called."""
+
+    def began(self, claim: Claim, context: Context) -> None:
+        """A claimed run begins; `context` is what its body will run in."""
+
+    def ended(self, claim: Claim, outcome: Outcome | None) -> None:
+        """It is over, and this is handed in."""
+
+    def step(self, claim: Claim, name: str) -> AbstractContextManager[object]:
+        """Around one try of a step."""
 
 
 class Port(Protocol):
     """Every call is made on the event loop, `thread`'s callable runs off it."""
 
     clock: Clock
+    tracer: Tracer | None
 
     def now(self) -> int:
         """The store's time, in µs, as well as it is known here."""

@@ -105,6 +105,14 @@ def _done(call: Call, value: object) -> Entry:
 
 
 async def _try(body: Body, call: Call, work: Work) -> Any:
+    tracer = body.port.tracer
+    if tracer is None:
+        return await _once(body, work)
+    with tracer.step(body.claim, call.name):
+        return await _once(body, work)
+
+
+async def _once(body: Body, work: Work) -> Any:
     body.port.step_began()
     try:
         if _is_async(work.fn):

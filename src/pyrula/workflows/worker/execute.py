@@ -16,6 +16,7 @@ from pyrula.model.step import Entry
 from pyrula.store.protocol import Claim, Signal, Store
 from pyrula.workflows.body import Body
 from pyrula.workflows.body.ending import set_aside
+from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker.children import submit_child
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.threads import Threads
@@ -42,8 +43,10 @@ class Executions:
         threads: Threads,
         served: Registry,
         wake: asyncio.Event,
+        tracer: Tracer | None = None,
     ) -> None:
         self.clock = clock
+        self.tracer = tracer
         self.bodies: dict[Lease, Body] = {}
         self.ended_event = asyncio.Event()
         self._wake = wake
@@ -172,6 +175,8 @@ class Executions:
     def ended(self, body: Body, outcome: Outcome | None) -> None:
         """A body is over."""
         self.bodies.pop(body.claim.lease, None)
+        if self.tracer is not None:
+            self.tracer.ended(body.claim, outcome)
         self._over += 1
         self.completed += 1
         self._put(body.claim.lease, outcome)

@@ -13,6 +13,7 @@ from pyrula.clock import SECOND, Clock
 from pyrula.errors import StoreError
 from pyrula.store.protocol import Store
 from pyrula.workflows.body import branching
+from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker.execute import Executions
 from pyrula.workflows.worker.heartbeat import Heartbeat
 from pyrula.workflows.worker.limits import Limits
@@ -41,6 +42,7 @@ class Setting(NamedTuple):
     limits: Limits
     stuck: Callable[[str], None]
     beats: bool = True
+    tracer: Tracer | None = None
 
 
 class Lives:
@@ -60,6 +62,7 @@ class Lives:
             self.threads,
             setting.served,
             self.wake,
+            setting.tracer,
         )
         self.turns = self._new_turns()
         self.heartbeat: Heartbeat | None = None

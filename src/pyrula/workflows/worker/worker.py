@@ -19,6 +19,7 @@ from pyrula.errors import ConfigurationError, shown
 from pyrula.limiters import LimiterConfig, PollRate, Stats
 from pyrula.model.duration import Duration, positive_us, to_us
 from pyrula.store.protocol import Store
+from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.lives import Lives, Setting
 from pyrula.workflows.worker.stop import stop
@@ -51,6 +52,7 @@ class Worker:
     worker-side limiters (default cluster: the store). registry: the workflows that its runs may submit as
     children by name (default: all imported). clock: default the store's. on_stuck: called with a reason, from
     any thread, when leases are lost and something can't be stopped; default: it is logged as critical.
+    tracer: follows runs and steps, such as `pyrula.telemetry.otel.Tracing()`.
     heartbeat: False leaves it to the caller to `beat` (a test does, that lets time jump).
 
     Raises `ConfigurationError`, naming the argument, for what can't be kept.
@@ -75,6 +77,7 @@ class Worker:
         registry: Registry | None = None,
         clock: Clock | None = None,
         on_stuck: Callable[[str], None] | None = None,
+        tracer: Tracer | None = None,
         heartbeat: bool = True,
     ) -> None:
         if not _whole(max_concurrent_runs):
@@ -113,6 +116,7 @@ class Worker:
             limits=self._limits,
             stuck=on_stuck or _cry_out,
             beats=heartbeat,
+            tracer=tracer,
         )
         self._lives: Lives | None = None
         self._ended = 0
