@@ -65,5 +65,5 @@ async def test_case_103_small_limits_begin_exactly_once_per_place(
     scene.declare()
     await scene.work(**counter(limit, window))
     await scene.submit(5)
-    await scene.reach(1000)
+    await scene.reach(300)
     assert_soon(scene.times(), times)

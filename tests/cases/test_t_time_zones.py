@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import psycopg
 import pytest
 
 from pyrula.workflows import Debounce, Limit
@@ -36,6 +35,7 @@ def shared_url(shared_url: str) -> str:
     """On PostgreSQL, in a database whose sessions live in Brazil."""
     if not shared_url.startswith("postgresql"):
         return shared_url
+    psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(shared_url.partition("?")[0], autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'sao_paulo'").fetchall():
             connection.execute("CREATE DATABASE sao_paulo")
