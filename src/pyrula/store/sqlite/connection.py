@@ -62,6 +62,8 @@ class Connection:
         # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no
         # WAL, so a heartbeat keeps even readers out, for as long as one update takes: that is waited for.
         self._db.set_busy_timeout(1000 if memory else 0)
+        # One plan a statement: else each new value of a parameter that a plan may hang on prepares it anew, 200 µs.
+        self._db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._tx = SqliteTx(self._db)
         self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
         self._pragma("foreign_keys=off")

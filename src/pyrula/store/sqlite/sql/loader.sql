@@ -36,34 +36,41 @@ FROM lanes
 WHERE unit = ?1 AND state = 1 AND (wait_seq, id) > (?2, ?3)
 ORDER BY wait_seq, id LIMIT ?4
 
+-- name: few_lines
+-- Enough where few wait; ?2 rows say that more may.
+SELECT gate, workflow, wait_stamp FROM lanes WHERE gate = ?1 AND state = 2 LIMIT ?2
+
 -- name: lines
--- The distinct (workflow, stamp) of the lanes that wait at a gate, by skipping from each to the next.
-WITH RECURSIVE line (workflow, stamp) AS (
-    SELECT * FROM (
-        SELECT workflow, wait_stamp FROM lanes WHERE gate = ?1 AND state = 2 ORDER BY workflow, wait_stamp LIMIT 1
-    )
+-- The distinct (workflow, stamp) of the lanes that wait at a gate, by skipping from each to the next. A comparison of
+-- pairs would do in one step, but with columns of the recursion SQLite seeks by its first column only.
+WITH RECURSIVE named (workflow) AS (
+    SELECT (SELECT workflow FROM lanes WHERE gate = ?1 AND state = 2 ORDER BY workflow LIMIT 1)
     UNION ALL
     SELECT (SELECT l.workflow FROM lanes AS l
-            WHERE l.gate = ?1 AND l.state = 2 AND (l.workflow, l.wait_stamp) > (line.workflow, line.stamp)
-            ORDER BY l.workflow, l.wait_stamp LIMIT 1),
-           (SELECT l.wait_stamp FROM lanes AS l
-            WHERE l.gate = ?1 AND l.state = 2 AND (l.workflow, l.wait_stamp) > (line.workflow, line.stamp)
-            ORDER BY l.workflow, l.wait_stamp LIMIT 1)
-    FROM line WHERE line.workflow IS NOT NULL
+            WHERE l.gate = ?1 AND l.state = 2 AND l.workflow > named.workflow ORDER BY l.workflow LIMIT 1)
+    FROM named WHERE named.workflow IS NOT NULL
+),
+line (workflow, stamp) AS (
+    SELECT named.workflow, (SELECT l.wait_stamp FROM lanes AS l
+                            WHERE l.gate = ?1 AND l.state = 2 AND l.workflow = named.workflow
+                            ORDER BY l.wait_stamp LIMIT 1)
+    FROM named WHERE named.workflow IS NOT NULL
+    UNION ALL
+    SELECT line.workflow, (SELECT l.wait_stamp FROM lanes AS l
+                           WHERE l.gate = ?1 AND l.state = 2 AND l.workflow = line.workflow
+                             AND l.wait_stamp > line.stamp
+                           ORDER BY l.wait_stamp LIMIT 1)
+    FROM line WHERE line.stamp IS NOT NULL
 )
-SELECT ?1, workflow, stamp FROM line WHERE workflow IS NOT NULL
+SELECT ?1, workflow, stamp FROM line WHERE stamp IS NOT NULL
 
 -- name: waiting
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
        l.resumed, l.streak, coalesce(u.vtime, 0), coalesce(u.ready, 0)
-FROM (
-    SELECT * FROM lanes
-    WHERE gate = ?1 AND state = 2 AND workflow = ?2 AND wait_stamp = ?3
-      AND (priority, wait_vtime, wait_seq, id) > (?4, ?5, ?6, ?7)
-    ORDER BY priority, wait_vtime, wait_seq, id LIMIT ?8
-) AS l
-LEFT JOIN units AS u ON u.id = l.unit
-ORDER BY l.priority, l.wait_vtime, l.wait_seq, l.id
+FROM lanes AS l LEFT JOIN units AS u ON u.id = l.unit
+WHERE l.gate = ?1 AND l.state = 2 AND l.workflow = ?2 AND l.wait_stamp = ?3
+  AND (l.priority, l.wait_vtime, l.wait_seq, l.id) > (?4, ?5, ?6, ?7)
+ORDER BY l.priority, l.wait_vtime, l.wait_seq, l.id LIMIT ?8
 
 -- name: queue
 SELECT lane, resumed, seq, stamp FROM queue WHERE lane = ?1 AND resumed = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4
