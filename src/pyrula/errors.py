@@ -167,6 +167,16 @@ class StepFailed(PyrulaError):
         self.step = step
         self.error = error
 
+    @property
+    def type(self) -> str:
+        """The name of the exception's type, as recorded."""
+        return str((self.error or {}).get("type", ""))
+
+    @property
+    def message(self) -> str:
+        """What the exception said, as recorded."""
+        return str((self.error or {}).get("message", ""))
+
 
 class NonDeterministicWorkflow(PyrulaError):
     """A replay met another step than the log holds; the message names both."""

@@ -12,6 +12,7 @@ LONGEST = 400
 COUNTED = ("src", "tests", "benchmarks", "examples", "scripts")
 BANNED_WORDS = frozenset({"job", "jobs", "manager", "managers", "util", "utils", "helper", "helpers", "base"})
 TASK = frozenset({"task", "tasks"})
+SEED_ARGUMENTS = frozenset({"task_poller_pool_size", "task_poller_limiter"})  # of Worker, as its seed has them
 TEMPORAL_PLACES = frozenset({"temporal", "limiters"})  # the seed of the limiters speaks Temporal's words
 # Written so that no pattern is a match of its own.
 ADDRESS = re.compile(r"p[y]pi\.o|python[h]osted|n[p]mjs\.|deb\.d[e]bian")
@@ -82,6 +83,8 @@ def banned_names(root: Path) -> list[str]:
 
 
 def _banned_in(name: str, temporal: bool) -> list[str]:
+    if name in SEED_ARGUMENTS:
+        return []
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
     banned = BANNED_WORDS if temporal else BANNED_WORDS | TASK
     return [word for word in words if word in banned]

@@ -76,7 +76,7 @@ async def test_branches_below_branches_have_their_own_numbers() -> None:
     assert sorted(stage.log) == [("0.0", 0), ("0.1", 0), ("1.0", 0), ("1.1", 0)]
 
 
-async def test_tasks_that_a_step_starts_are_no_branches() -> None:
+async def test_what_a_step_starts_is_no_branch() -> None:
     async def fan_out() -> int:
         return sum(await asyncio.gather(_double(1), _double(2)))
 
@@ -194,7 +194,7 @@ async def test_wait_for_and_shield_and_as_completed_work() -> None:
     assert sorted(stage.log) == [("", 0), ("", 1), ("0", 0), ("1", 0), ("2", 0)]
 
 
-async def test_wait_for_is_no_branch_whether_or_not_its_python_makes_a_task() -> None:
+async def test_wait_for_is_no_branch_on_any_python() -> None:
     async def body(ctx: Any) -> Any:
         async def two() -> Any:
             await ctx.step(_double, 1)
@@ -224,7 +224,7 @@ async def test_as_completed_over_coroutines_is_refused_since_no_replay_could_rep
     assert "pass it tasks" in result(await Stage(body).life())
 
 
-async def test_a_task_made_around_the_factory_becomes_a_branch_when_it_asks() -> None:
+async def test_what_was_started_around_the_factory_becomes_a_branch_when_it_asks() -> None:
     async def body(ctx: Any) -> int:
         async def ask() -> int:
             value: int = await ctx.step(_double, 4)
@@ -253,7 +253,7 @@ async def test_the_loop_gets_its_own_factory_back() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
-async def test_eager_tasks_have_the_same_branches() -> None:
+async def test_eager_starts_have_the_same_branches() -> None:
     loop = asyncio.get_running_loop()
     loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - mypy checks this file as 3.11
     try:

@@ -248,7 +248,7 @@ def test_what_is_written_twice_keeps_its_first_answer() -> None:
     assert entry is not None and entry.value == b"1"
 
 
-def test_pauses_of_a_step_have_a_branch_that_no_task_has() -> None:
+def test_pauses_of_a_step_have_a_branch_that_nothing_else_has() -> None:
     assert (pauses(("", 3)), pauses(("0.2", 0))) == ("-4", "0.2.-1")
     assert (asker("-4"), asker("0.2.-1"), asker("0.2"), asker("")) == ("", "0.2", "0.2", "")
 
