@@ -39,6 +39,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
     """Numbers that hold for a run until it ends. gates: in the order of kind and name, limits first.
 
     weight: of its unit. timeout_us: of one attempt. trigger: the policy of its buffer, if it comes from one.
+    owned: only a worker that owns its unit may start it, as the owner of a partition does (`served_name`).
     """
 
     gates: tuple[GateStamp, ...] = ()
@@ -46,6 +47,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
     retry: RetryStamp = NO_RETRY
     timeout_us: int | None = None
     trigger: CollectStamp | DebounceStamp | None = None
+    owned: bool = False
 
     def encode(self) -> bytes:
         """This stamp as JSON; equal stamps have equal bytes."""
@@ -192,6 +194,12 @@ def stamp_event_declared(declared: Declared, event: Mapping[str, Any]) -> Stampe
 def _stamp(declared: Declared, weight: float) -> Stamp:
     gates = tuple(GateStamp(gate.name, gate.kind, gate.number, gate.hold) for gate in declared.gates)
     return Stamp(gates, weight, declared.retry, declared.timeout_us, declared.trigger)
+
+
+def served_name(workflow: str, unit_key: str, stamp: Stamp) -> str:
+    """What a worker must serve to be handed a run: its workflow, or where `stamp.owned` the unit of it that
+    it owns. No workflow has such a name: "@" is no character of one."""
+    return f"{workflow}@{unit_key}" if stamp.owned else workflow
 
 
 # -- ids: digests of what they stand for, so that a submit needs no look-up and two processes agree without

@@ -108,7 +108,7 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A worker and what it serves. declarations: workflow name → JSON of its declaration
     (Workflow.declaration()); codes: workflow name → digest of its body's code; schedules: workflow name →
-    (schedule JSON, Submission) list.
+    (schedule JSON, Submission) list; units: what else it serves, by `served_name`.
     """
 
     incarnation: str
@@ -118,6 +118,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     codes: Mapping[str, str]
     schedules: Mapping[str, Sequence[tuple[bytes, Submission]]] = {}
     facts: bytes = b"{}"
+    units: Sequence[str] = ()
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +178,9 @@ class Store(Protocol):
         µs.
         """
 
+    async def open_runs(self, workflow: str, unit_key: str, limit: int) -> list[str]:
+        """The ids of those of a unit's newest `limit` runs that have not ended."""
+
     async def runs(
         self, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
     ) -> tuple[list[Run], str | None]: ...
@@ -187,6 +191,27 @@ class Store(Protocol):
     async def workers(self) -> list[dict[str, Any]]: ...
     async def schedules(self) -> list[dict[str, Any]]: ...
     async def now(self) -> int: ...
+
+    # -- pages: what operators look at (store/shard/pages.py says what each answers)
+    async def gate_page(
+        self, name: str | None, search: str | None, sort: str, limit: int, offset: int
+    ) -> list[Gate]: ...
+    async def gate(self, name: str, key: str) -> Gate | None: ...
+    async def line(
+        self, gate: str, key: str, limit: int
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]: ...
+    async def overview(self) -> dict[str, Any]: ...
+    async def ended(self, minute: int) -> tuple[int, int]: ...
+    async def buffer_page(
+        self, workflow: str | None, search: str | None, limit: int, offset: int
+    ) -> list[dict[str, Any]]: ...
+    async def steps(self, run_id: str, limit: int) -> list[dict[str, Any]]: ...
+    async def children(self, run_id: str, limit: int) -> list[dict[str, Any]]: ...
+    async def parent(self, run_id: str) -> str | None: ...
+    async def overrides(self) -> list[dict[str, Any]]: ...
+    async def workflows(self) -> list[dict[str, Any]]: ...
+
+    # -- audit
     async def check(self) -> list[str]:
         """Audit counters against slots and leases; every discrepancy as a sentence."""
 
@@ -205,6 +230,12 @@ class Store(Protocol):
 
     # -- workers
     async def register(self, registration: Registration) -> None: ...
+    async def serve(self, incarnation: str, names: Sequence[str]) -> bool:
+        """From now on this worker serves these names and no others; False when it was given up."""
+
+    async def report(self, incarnation: str, facts: bytes) -> None:
+        """What a worker says of itself (a JSON object), for `why` and the list of workers."""
+
     async def turn(self, request: TurnRequest) -> Handed: ...
     async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
         """Append to a run's log; answers the entries as settled (a wait may be done at once). Raises

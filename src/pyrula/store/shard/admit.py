@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pyrula.admission import Changes, Floor, Start
 from pyrula.model.lane import Lane
 from pyrula.model.lease import Lease
-from pyrula.policies.stamp import Stamp, unit_id
+from pyrula.policies.stamp import Stamp, served_name, unit_id
 from pyrula.store.protocol import Claim, TurnRequest
 from pyrula.store.shard import hold, rows
 from pyrula.store.shard.loader import ShardLoader, Stamps
@@ -88,9 +88,11 @@ def _open_lane(tx: Tx, floor: Floor, loader: ShardLoader, lane_id: bytes, seq: i
     """The first run of a new lane has come: its unit and its gates may be new, too."""
     workflow, priority, unit_key, keys, stamp_id = tx.rows("admit.run_of_lane", seq)[0]
     plan = hold.plan_of_run(tx, seq)
-    names = rows.gate_rows(loader.stamp(stamp_id), keys, plan.gates, plan.numbers)
+    stamp = loader.stamp(stamp_id)
+    names = rows.gate_rows(stamp, keys, plan.gates, plan.numbers)
     tx.many("admit.open_gate", names)
-    lane = Lane(lane_id, unit_id(workflow, f"{priority} {unit_key}"), workflow, priority, plan.gates)
+    served = served_name(workflow, unit_key, stamp)
+    lane = Lane(lane_id, unit_id(served, f"{priority} {unit_key}"), served, priority, plan.gates)
     loader.plans[lane_id], loader.seen[lane_id] = plan.numbers, lane
     if resumed:
         floor.resume(lane)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pyrula.policies.stamp import Stamp, gate_id, lane_id
+from pyrula.policies.stamp import Stamp, gate_id, lane_id, served_name
 from pyrula.store.protocol import Submission
 from pyrula.store.shard.tx import Tx
 
@@ -57,7 +57,8 @@ def lane_for_child(tx: Tx, submission: Submission) -> bytes:
     stamped = submission.stamped
     gates = _gate_ids(stamped.stamp, stamped.keys)
     seats = _seats(tx, submission.parent)
-    return _plan(submission.workflow, stamped.priority, stamped.unit_key, gates, seats).lane
+    served = served_name(submission.workflow, stamped.unit_key, stamped.stamp)
+    return _plan(served, stamped.priority, stamped.unit_key, gates, seats).lane
 
 
 def lane_of_run(tx: Tx, seq: int) -> bytes:
@@ -69,7 +70,8 @@ def plan_of_run(tx: Tx, seq: int) -> Plan:
     """The lane in which a run queues as things are, and the gates of that lane."""
     run = _runs(tx, [seq])[0]
     seats = _seats(tx, run.run_id) if run.gates else {}
-    return _plan(run.workflow, run.priority, run.unit_key, run.gates, seats)
+    served = served_name(run.workflow, run.unit_key, run.stamp)
+    return _plan(served, run.priority, run.unit_key, run.gates, seats)
 
 
 def lane_after_first_start(tx: Tx, seqs: Sequence[int]) -> None:
@@ -139,11 +141,11 @@ def _seats(tx: Tx, run_id: str | None) -> dict[bytes, bytes]:
 
 
 def _plan(
-    workflow: str, priority: int, unit_key: str, gates: tuple[bytes, ...], seats: dict[bytes, bytes]
+    served: str, priority: int, unit_key: str, gates: tuple[bytes, ...], seats: dict[bytes, bytes]
 ) -> Plan:
     ids = tuple(seats.get(gate, gate) for gate in gates)
     numbers = bytes(SLOT_GATE if gate in seats else number for number, gate in enumerate(gates))
-    return Plan(lane_id(workflow, priority, unit_key, ids), ids, numbers)
+    return Plan(lane_id(served, priority, unit_key, ids), ids, numbers)
 
 
 def _runs(tx: Tx, seqs: Sequence[int]) -> list[_Run]:

@@ -18,7 +18,7 @@ from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.record import read_log
 from pyrula.store.shard.tx import Tx
 
-__all__ = ["buffers", "gates", "get", "log", "results", "runs", "schedules", "workers"]
+__all__ = ["buffers", "gates", "get", "log", "open_runs", "results", "runs", "schedules", "workers"]
 
 _SCAN: Final = 2000
 _SCANS: Final = 10
@@ -39,6 +39,11 @@ def results(tx: Tx, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | N
         for run_id, state, result, error in tx.match("settle.children", [(run_id,) for run_id in run_ids])
     }
     return [found.get(run_id) for run_id in run_ids]
+
+
+def open_runs(tx: Tx, workflow: str, unit_key: str, limit: int) -> list[str]:
+    """The ids of those of a unit's newest `limit` runs that have not ended, the newest first."""
+    return [run_id for (run_id,) in tx.rows("reads.open_of_key", workflow, unit_key, limit)]
 
 
 def runs(

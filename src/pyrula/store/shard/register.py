@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from pyrula.store.protocol import Registration
@@ -15,7 +17,7 @@ def register(tx: Tx, registration: Registration, shard: int) -> None:
     set aside by code other than its own are taken up again.
     """
     incarnation, lease = registration.incarnation, registration.lease
-    serves = msgspec.json.encode(sorted(registration.declarations)).decode()
+    serves = _encoded([*registration.declarations, *registration.units])
     tx.run(
         "register.worker",
         incarnation,
@@ -32,6 +34,15 @@ def register(tx: Tx, registration: Registration, shard: int) -> None:
     aside = tx.match("register.aside", list(registration.codes.items()))
     lanes = tx.match("handin.queue", [(seq, 1) for (seq,) in aside])
     tx.many("submit.bell", list({(lane,) for (lane,) in lanes}))
+
+
+def serve(tx: Tx, incarnation: str, names: Iterable[str]) -> bool:
+    """From now on a worker serves these names and no others; False when it was given up, and nothing changed."""
+    return tx.run("register.serve", incarnation, _encoded(names)) > 0
+
+
+def _encoded(names: Iterable[str]) -> str:
+    return msgspec.json.encode(sorted(names)).decode()
 
 
 def heartbeat(tx: Tx, incarnation: str) -> bool:

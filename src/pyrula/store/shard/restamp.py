@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pyrula.policies.stamp import Stamped
+from pyrula.policies.stamp import Stamp, Stamped
 from pyrula.store.shard import hold
 from pyrula.store.shard.submit import put_stamps
 from pyrula.store.shard.tx import Tx
@@ -32,13 +32,21 @@ def restamp(tx: Tx, workflow: str, stamper: Stamper, after: int, scan: int = _SC
     changed = [
         (seq, lane, now)
         for seq, lane, params, priority, stamp, keys, unit_key in rows
-        if _tell(now := stamper(params, priority)) != (stamp, keys, unit_key, priority)
+        if _tell(now := _kept(tx, stamp, unit_key, stamper(params, priority))) != (stamp, keys, unit_key, priority)
     ]
     put_stamps(tx, [now for _, _, now in changed])
     tx.many("restamp.run", [(seq, *_tell(now)) for seq, _, now in changed])
     for seq, lane, now in changed:
         _move(tx, seq, lane, now.stamp.digest)
     return len(changed), last if seen >= scan else None
+
+
+def _kept(tx: Tx, digest: bytes, unit_key: str, now: Stamped) -> Stamped:
+    """A run that only the owner of its unit may start stays in that unit."""
+    if not Stamp.decode(tx.rows("admit.stamp", digest)[0][0]).owned:
+        return now
+    owned = msgspec.structs.replace(now.stamp, owned=True)
+    return msgspec.structs.replace(now, stamp=owned, unit_key=unit_key)
 
 
 def _tell(stamped: Stamped) -> tuple[Any, ...]:

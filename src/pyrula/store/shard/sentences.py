@@ -13,7 +13,7 @@ def text(answer: dict[str, Any]) -> str:
     """All of a `why` in words."""
     state = answer["state"]
     if state not in ("queued", "parked", "executing"):
-        return f"It is over: {state}."
+        return " ".join([f"It is over: {state}.", *(stopped(reason) for reason in answer["reasons"])])
     if state == "executing":
         return f"It is executing on worker {answer['worker_id']}."
     said = [_SAY[reason["kind"]](reason) for reason in answer["reasons"]]
@@ -65,7 +65,17 @@ def _not_due(reason: Reason) -> str:
     return f"{what} until {_time(reason['until'])}."
 
 
+def stopped(reason: Reason) -> str:
+    """A partition that has stopped at a record."""
+    return f"Partition {reason['partition']} has stopped at it, on worker {reason['worker_id']}: {reason['why']}"
+
+
 def _no_worker(reason: Reason) -> str:
+    if "owner_of" in reason:
+        return (
+            f"No live worker owns partition {reason['owner_of']} for workflow {reason['workflow']!r} yet: start "
+            "one that has it, or wait for the group to hand the partition over."
+        )
     return f"No live worker serves workflow {reason['workflow']!r}: start one that has it."
 
 

@@ -111,6 +111,9 @@ class ShardStore(ABC):
     async def results(self, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
         return await self.read(lambda tx: reads.results(tx, run_ids))
 
+    async def open_runs(self, workflow: str, unit_key: str, limit: int) -> list[str]:
+        return await self.view(lambda tx: reads.open_runs(tx, workflow, unit_key, limit))
+
     async def runs(
         self, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
     ) -> tuple[list[Run], str | None]:
@@ -211,7 +214,18 @@ class ShardStore(ABC):
 
     async def register(self, registration: Registration) -> None:
         await self.write(lambda tx: register.register(tx, registration, self.shard))
-        self._hall.serves[registration.incarnation] = frozenset(registration.declarations)
+        self._hall.serves[registration.incarnation] = frozenset(
+            (*registration.declarations, *registration.units)
+        )
+
+    async def serve(self, incarnation: str, names: Sequence[str]) -> bool:
+        alive = await self.write(lambda tx: register.serve(tx, incarnation, names))
+        if alive:
+            self._hall.serves[incarnation] = frozenset(names)
+        return alive
+
+    async def report(self, incarnation: str, facts: bytes) -> None:
+        await self.append(lambda tx: register.report(tx, incarnation, facts))
 
     async def turn(self, request: TurnRequest) -> Handed:
         return await self.write(lambda tx: turn(tx, request, self._hall, self._broom))

@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from pyrula.model.payload import decode
-from pyrula.policies.stamp import GateKind, Stamp, Stamped, gate_id, lane_id
+from pyrula.policies.stamp import GateKind, Stamp, Stamped, gate_id, lane_id, served_name
 from pyrula.store.protocol import Submission, Submitted
 from pyrula.store.shard import hold
 from pyrula.store.shard.tx import Tx
@@ -31,7 +31,8 @@ def _lane(
 
 def lane_of(workflow: str, priority: int, unit_key: str, stamp: Stamp, keys: tuple[str, ...]) -> bytes:
     """The lane of a run that holds no slot."""
-    return _lane(workflow, priority, unit_key, tuple((gate.name, gate.kind) for gate in stamp.gates), keys)
+    served = served_name(workflow, unit_key, stamp)
+    return _lane(served, priority, unit_key, tuple((gate.name, gate.kind) for gate in stamp.gates), keys)
 
 
 def put_stamps(tx: Tx, stamps: Sequence[Stamped]) -> None:

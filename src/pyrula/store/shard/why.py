@@ -9,7 +9,7 @@ import msgspec
 
 from pyrula.model.gate import FOREVER
 from pyrula.policies import tokens
-from pyrula.policies.stamp import Stamp
+from pyrula.policies.stamp import Stamp, served_name
 from pyrula.store.shard import hold, sentences
 from pyrula.store.shard.counters import Counter, effective, shut_until
 from pyrula.store.shard.instants import instant, wall_instant
@@ -33,6 +33,7 @@ class _Run(NamedTuple):
     keys: tuple[str, ...]
     error: bytes | None
     worker: str | None
+    unit_key: str
 
 
 class _Line(NamedTuple):
@@ -47,17 +48,17 @@ def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
     """Why a run is not executing; None if there is no such run.
 
     state; reasons: each with its `kind` (limit, rate, pause, not_due, no_worker, workers_held_back,
-    set_aside, waiting_for) and what belongs to it: gate, key, in_use, max, holders (run ids), tokens,
+    set_aside, waiting_for, partition_stopped) and what belongs to it: gate, key, in_use, max, holders (run ids), tokens,
     next_token_at, until; place: in the line of the runs like it, 1 for the first, "1000+" behind a thousand;
     ahead: how many are before it, up to 1,000; earliest_start: not before this instant, None where that takes
     a slot, a worker or an operator; text: all of it in words. Instants are aware datetimes.
     """
     row = tx.row("why.run", run_id)
     if row is None:
-        return None
-    seq, workflow, state, parked, lane, stamp, keys, error, worker = row
+        return _unread(tx, run_id)
+    seq, workflow, state, parked, lane, stamp, keys, error, worker, unit_key = row
     its_keys = msgspec.json.decode(keys, type=tuple[str, ...])
-    run = _Run(seq, workflow, state, parked, lane, Stamp.decode(stamp), its_keys, error, worker)
+    run = _Run(seq, workflow, state, parked, lane, Stamp.decode(stamp), its_keys, error, worker, unit_key)
     answer: dict[str, Any] = {
         "run_id": run_id,
         "workflow": run.workflow,
@@ -72,8 +73,39 @@ def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
         answer |= _queued(tx, run) if run.parked is None else _not_due(tx, run)
     elif run.state == "parked":
         answer |= _parked(tx, run)
+    elif run.state == "failed" and run.stamp.owned:
+        answer["reasons"] = _stopped_at(tx, run_id)
     answer["text"] = sentences.text(answer)
     return answer
+
+
+def _unread(tx: Tx, run_id: str) -> dict[str, Any] | None:
+    """The run of a record that could not become one, if a partition stopped there."""
+    stopped = _stopped_at(tx, run_id)
+    if not stopped:
+        return None
+    return {
+        "run_id": run_id,
+        "workflow": stopped[0]["workflow"],
+        "state": "refused",
+        "reasons": stopped,
+        "place": None,
+        "ahead": None,
+        "earliest_start": None,
+        "worker_id": stopped[0]["worker_id"],
+        "text": sentences.stopped(stopped[0]),
+    }
+
+
+def _stopped_at(tx: Tx, run_id: str) -> list[Reason]:
+    """What the owner of a partition that stopped at this run's record says of it."""
+    return [
+        {"kind": "partition_stopped", "worker_id": worker_id, "workflow": stream["workflow"], **stop}
+        for worker_id, _, facts in tx.rows("why.workers", tx.now)
+        for stream in msgspec.json.decode(facts).get("streams", ())
+        for stop in stream["stopped"]
+        if stop["run_id"] == run_id
+    ]
 
 
 def _parked(tx: Tx, run: _Run) -> dict[str, Any]:
@@ -182,13 +214,15 @@ def nth_start(gate: Counter, rate: tuple[int, int, int], now: int, ahead: int) -
 
 def _workers(tx: Tx, run: _Run) -> list[Reason]:
     """Nobody alive who serves the workflow, or everybody held back by limiters of their own."""
+    served = served_name(run.workflow, run.unit_key, run.stamp)
     serving = [
         (worker_id, msgspec.json.decode(facts))
         for worker_id, serves, facts in tx.rows("why.workers", tx.now)
-        if run.workflow in msgspec.json.decode(serves)
+        if served in msgspec.json.decode(serves)
     ]
     if not serving:
-        return [{"kind": "no_worker", "workflow": run.workflow}]
+        owned = {"owner_of": run.unit_key} if run.stamp.owned else {}
+        return [{"kind": "no_worker", "workflow": run.workflow, **owned}]
     held = [{"worker_id": worker_id, "held_back": facts.get("held_back")} for worker_id, facts in serving]
     if all(worker["held_back"] for worker in held):
         return [{"kind": "workers_held_back", "workers": held[:_HOLDERS]}]

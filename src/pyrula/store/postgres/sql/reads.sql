@@ -39,6 +39,11 @@ SELECT r.seq, r.workflow, r.key,
             ELSE 'queued' END
 FROM runs AS r WHERE r.key = $3::text AND r.key <> '' AND r.seq < $1::bigint ORDER BY r.seq DESC LIMIT $2::bigint
 
+-- name: open_of_key
+SELECT r.run_id
+FROM (SELECT run_id, workflow, state FROM runs WHERE key = $2::text AND key <> '' ORDER BY seq DESC LIMIT $3::bigint) AS r
+WHERE r.state = 'open' AND r.workflow = $1::text
+
 -- name: unusual
 SELECT r.seq, r.workflow, r.key, r.state
 FROM runs AS r

@@ -23,3 +23,6 @@ SELECT declaration FROM definitions WHERE workflow = $1::text
 
 -- name: report
 UPDATE workers SET facts = $2::bytea WHERE incarnation = $1::text
+
+-- name: serve
+UPDATE workers SET serves = $2::text WHERE incarnation = $1::text

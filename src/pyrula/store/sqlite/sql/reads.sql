@@ -39,6 +39,11 @@ SELECT r.seq, r.workflow, r.key,
             ELSE 'queued' END
 FROM runs AS r WHERE r.key = ?3 AND r.key <> '' AND r.seq < ?1 ORDER BY r.seq DESC LIMIT ?2
 
+-- name: open_of_key
+SELECT r.run_id
+FROM (SELECT run_id, workflow, state FROM runs WHERE key = ?2 AND key <> '' ORDER BY seq DESC LIMIT ?3) AS r
+WHERE r.state = 'open' AND r.workflow = ?1
+
 -- name: unusual
 SELECT r.seq, r.workflow, r.key, r.state
 FROM runs AS r

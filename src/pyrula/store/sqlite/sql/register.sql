@@ -22,3 +22,6 @@ SELECT declaration FROM definitions WHERE workflow = ?1
 
 -- name: report
 UPDATE workers SET facts = ?2 WHERE incarnation = ?1
+
+-- name: serve
+UPDATE workers SET serves = ?2 WHERE incarnation = ?1
