@@ -23,10 +23,11 @@ class Log:
     branches that race see the same winner.
     """
 
-    __slots__ = ("_ahead", "_claimed", "_entries", "_next", "_seen", "delivered", "told")
+    __slots__ = ("_ahead", "_claimed", "_entries", "_last", "_next", "_seen", "delivered", "told")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._entries: dict[Key, Entry] = {}
+        self._last: dict[str, int] = {}
         self._ahead: list[tuple[int, str, int]] = []
         self._next = 0
         self._seen = 0
@@ -45,6 +46,7 @@ class Log:
             if known is not None and known.status != "waiting":
                 continue
             self._entries[key] = entry
+            self._last[entry.branch] = max(self._last.get(entry.branch, -1), entry.number)
             if entry.status == "waiting":
                 continue
             self._seen = max(self._seen, entry.order)
@@ -57,7 +59,7 @@ class Log:
 
     def last_number(self, branch: str) -> int:
         """The highest number in use in a branch; -1 if it has none."""
-        return max((number for path, number in self._entries if path == branch), default=-1)
+        return self._last.get(branch, -1)
 
     def next(self) -> Entry | None:
         """The settled entry that the body is to be told of next."""
