@@ -197,12 +197,6 @@ class Hub:
         if ask in self.asks:
             self.asks.remove(ask)
 
-    def prod(self, limiter: Limiter) -> None:
-        """Tell those who wait at `limiter` that their time to look may have changed. Under the lock."""
-        for ask in self.asks:
-            if ask.limiter is limiter:
-                self._outbox.append(partial(ask.tell, False))
-
     def post(self, event: Event) -> None:
         """Hand `event` to the listeners after this turn. Under the lock."""
         if self._listeners:

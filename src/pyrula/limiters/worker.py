@@ -229,7 +229,6 @@ class Limiter:
                 self.limits, self._check, self._check_seconds = checked, check, check / SECOND
                 self._set_rate(rate)
                 self.hub.serve(now)
-                self.hub.prod(self)
         finally:
             self.soon = {}
         return LimiterConfig(checked.shape(), rate, check / SECOND)
