@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pyrula.errors import ConfigurationError
 from pyrula.policies.check import check_count, check_name, refusal
@@ -32,6 +32,10 @@ class KafkaStream:
 
     A bad value raises `ConfigurationError` where the workflow is declared, not here.
     """
+
+    CONSUMER: ClassVar[str] = "pyrula.kafka.consumer"
+    """The module that consumes it: named, not imported, since a declaration needs no client library."""
+    EXTRA: ClassVar[str] = "kafka"
 
     topic: str
     group: str

@@ -19,6 +19,7 @@ from pyrula.workflows.body.ending import set_aside
 from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker.children import submit_child
 from pyrula.workflows.worker.limits import Limits
+from pyrula.workflows.worker.streams import Streams
 from pyrula.workflows.worker.threads import Threads
 from pyrula.workflows.workflow import Registry
 
@@ -54,6 +55,7 @@ class Executions:
         self._store, self._registry, self._served = store, registry, served
         self._limits, self._threads = limits, threads
         self._loop = asyncio.get_running_loop()
+        self.streams: Streams | None = None
         self._tray: list[tuple[Lease, Outcome]] = []
         self._over = 0
         self._ahead = 0
@@ -70,6 +72,8 @@ class Executions:
                 self._limits.ended(1)
                 self._put(claim.lease, set_aside(message, ""))
                 continue
+            if workflow.stream is not None and self.streams is not None:
+                self.streams.began(workflow.name, claim.run_id)
             body = self.bodies[claim.lease] = Body(claim, workflow, self, self._loop)
             body.start()
 
@@ -104,6 +108,11 @@ class Executions:
     def put_back(self, outcomes: list[tuple[Lease, Outcome]]) -> None:
         """The store could not take them: they are handed in with the next ones."""
         self._tray = outcomes + self._tray
+
+    def handed_in(self, outcomes: Sequence[tuple[Lease, Outcome]], refused: Sequence[Lease]) -> None:
+        """The store has taken these, but for the refused ones."""
+        if outcomes and self.streams is not None:
+            self.streams.handed_in(outcomes, refused)
 
     def know(self, now: int) -> None:
         """The store has said what time it is."""
@@ -177,6 +186,8 @@ class Executions:
         self.bodies.pop(body.claim.lease, None)
         if self.tracer is not None:
             self.tracer.ended(body.claim, outcome)
+        if body.workflow.stream is not None and self.streams is not None:
+            self.streams.body_over(body.claim.lease, body.workflow.name, body.claim.run_id)
         self._over += 1
         self.completed += 1
         self._put(body.claim.lease, outcome)

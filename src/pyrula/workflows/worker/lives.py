@@ -8,6 +8,9 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from pyrula import ids
 from pyrula.clock import SECOND, Clock
 from pyrula.errors import StoreError
@@ -18,6 +21,7 @@ from pyrula.workflows.worker.execute import Executions
 from pyrula.workflows.worker.heartbeat import Heartbeat
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.registration import registration
+from pyrula.workflows.worker.streams import Streams
 from pyrula.workflows.worker.threads import Threads
 from pyrula.workflows.worker.turn import Turns
 from pyrula.workflows.workflow import Registry
@@ -25,11 +29,13 @@ from pyrula.workflows.workflow import Registry
 _log = logging.getLogger("pyrula.worker")
 _FIRST_RETRY: Final = SECOND // 10
 _LONGEST_RETRY: Final = 5 * SECOND
+TELL_EVERY: Final = SECOND
+"""µs between reports of what a worker says of itself: often enough for people, too seldom to cost anything."""
 
 
 class Setting(NamedTuple):
     """What a worker is made with, in µs. served: what it executes; known: what its runs may submit as
-    children."""
+    children. beats: by itself; streams: whether it consumes for those that have one."""
 
     store: Store
     clock: Clock
@@ -42,6 +48,7 @@ class Setting(NamedTuple):
     limits: Limits
     stuck: Callable[[str], None]
     beats: bool = True
+    streams: bool = True
     tracer: Tracer | None = None
 
 
@@ -68,6 +75,9 @@ class Lives:
         self.heartbeat: Heartbeat | None = None
         self.stopping = False
         self.abandoned = False
+        self.streams = Streams(setting.store, setting.clock, setting.worker_id, self, list(setting.served))
+        self._facts: dict[str, object] = {}
+        self._telling: asyncio.Task[None] | None = None
 
     async def run(self, *, drain: bool = False) -> None:
         """Live until stopped, or drained. A cancel of the caller stops at once, and hands back."""
@@ -75,9 +85,15 @@ class Lives:
         await setting.store.connect()
         setting.store.listen(self.wake)
         try:
+            if setting.streams and not drain:
+                self.executions.streams = self.streams
+                self.streams.start()
             with branching(asyncio.get_running_loop()):
                 await self._live(drain)
         finally:
+            await self.streams.close(vanish=self.abandoned)
+            if self._telling is not None:
+                self._telling.cancel()
             setting.store.unlisten(self.wake)
             self.threads.close()
             self.over.set()
@@ -117,6 +133,8 @@ class Lives:
         setting, pause = self._setting, _FIRST_RETRY
         incarnation = self.executions.incarnation = ids.incarnation()
         here = registration(incarnation, setting.worker_id, setting.lease, setting.served, setting.most)
+        self._facts = {**msgspec.json.decode(here.facts), **self._facts}
+        self.streams.born()
         while True:
             self.heartbeat = Heartbeat(
                 setting.store,
@@ -128,7 +146,8 @@ class Lives:
                 stuck=self._stuck,
             )
             try:
-                await setting.store.register(here)
+                facts = msgspec.json.encode(self._facts)
+                await setting.store.register(replace(here, facts=facts, units=self.streams.units))
                 break
             except StoreError as error:
                 _log.warning("worker %s could not register: %s", setting.worker_id, error)
@@ -164,6 +183,7 @@ class Lives:
     def stop_asking(self) -> None:
         """Ask for no more runs; the life ends when what executes has ended."""
         self.stopping = self.turns.stopping = True
+        self.streams.look()
         self.executions.ended_event.set()
         self.wake.set()
 
@@ -177,6 +197,25 @@ class Lives:
         self.executions.lose_all()
         self.executions.ended_event.set()
         self.wake.set()
+
+    @property
+    def incarnation(self) -> str:
+        """Of the present life."""
+        return self.executions.incarnation
+
+    def tell(self, name: str, fact: object) -> None:
+        """Have the store know something of this worker soon, and keep it over its lives. On the loop."""
+        self._facts[name] = fact
+        if self._telling is None:
+            self._telling = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        await self._setting.clock.sleep(TELL_EVERY)
+        self._telling = None
+        try:
+            await self._setting.store.report(self.incarnation, msgspec.json.encode(self._facts))
+        except StoreError as error:
+            _log.debug("worker %s could not report: %s", self._setting.worker_id, error)
 
     def look(self) -> None:
         """Something changed: ask the limiters again. From any thread."""

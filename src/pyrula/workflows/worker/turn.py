@@ -87,6 +87,7 @@ class Turns:
         finally:
             self._limits.began(wanted, claims)
         executions.know(handed.now)
+        executions.handed_in(outcomes, handed.refused)
         if handed.lost:
             self.lose("the store has given this worker up: its leases had lapsed")
         else:

@@ -32,13 +32,14 @@ _SHORTEST_LEASE: Final = 100_000
 
 class WorkerStats(NamedTuple):
     """What a worker does now. executing: bodies; threads: of their steps; ended: bodies since it was made;
-    limiters: its counters, and what holds it back."""
+    limiters: its counters, and what holds it back; streams: of each, how far it is."""
 
     worker_id: str
     executing: int
     threads: int
     ended: int
     limiters: Stats
+    streams: tuple[Any, ...] = ()
 
 
 class Worker:
@@ -53,7 +54,8 @@ class Worker:
     children by name (default: all imported). clock: default the store's. on_stuck: called with a reason, from
     any thread, when leases are lost and something can't be stopped; default: it is logged as critical.
     tracer: follows runs and steps, such as `pyrula.telemetry.otel.Tracing()`.
-    heartbeat: False leaves it to the caller to `beat` (a test does, that lets time jump).
+    heartbeat: False leaves it to the caller to `beat` (a test does, that lets time jump). streams: False
+    consumes no stream; runs of records that others consumed are not its own then.
 
     Raises `ConfigurationError`, naming the argument, for what can't be kept.
     """
@@ -79,6 +81,7 @@ class Worker:
         on_stuck: Callable[[str], None] | None = None,
         tracer: Tracer | None = None,
         heartbeat: bool = True,
+        streams: bool = True,
     ) -> None:
         if not _whole(max_concurrent_runs):
             raise _refusal("max_concurrent_runs", max_concurrent_runs, "an int, 1 or more")
@@ -116,6 +119,7 @@ class Worker:
             limits=self._limits,
             stuck=on_stuck or _cry_out,
             beats=heartbeat,
+            streams=streams,
             tracer=tracer,
         )
         self._lives: Lives | None = None
@@ -212,7 +216,9 @@ class Worker:
     def stats(self) -> WorkerStats:
         """What it does now."""
         ended = self._ended + (0 if self._lives is None else self._lives.executions.completed)
-        return WorkerStats(self.worker_id, self.executing, self.threads, ended, self._limits.limiter.stats())
+        streams = () if self._lives is None else self._lives.streams.stats()
+        limiters = self._limits.limiter.stats()
+        return WorkerStats(self.worker_id, self.executing, self.threads, ended, limiters, streams)
 
     # -- limiters
 
