@@ -66,7 +66,8 @@ def fill(path: str, gates: int, runs: int) -> None:
         open_runs = [(runs + 1 + at * 10 + k, n) for at, n in enumerate(waiting) for k in range(10)]
         db.executemany(_RUN, (_open(seq, n, stamp, now) for seq, n in open_runs))
         db.executemany(
-            "INSERT INTO queue VALUES (?, 0, ?, ?)", sorted((_lane(n), seq, stamp.digest) for seq, n in open_runs)
+            "INSERT INTO queue VALUES (?, 0, ?, ?)",
+            sorted((_lane(n), seq, stamp.digest) for seq, n in open_runs),
         )
     db.close()
 
@@ -87,11 +88,27 @@ def _open(seq: int, n: int, stamp: Stamp, now: int) -> tuple[object, ...]:
     return _row(seq, n, "open", stamp, now, None, None)
 
 
-def _row(seq: int, n: int, state: str, stamp: Stamp, at: int, started: int | None, finished: int | None) -> tuple[object, ...]:
+def _row(
+    seq: int, n: int, state: str, stamp: Stamp, at: int, started: int | None, finished: int | None
+) -> tuple[object, ...]:
     tenant = _tenant(n)
     params, keys = f'{{"tenant":"{tenant}"}}'.encode(), f'["{tenant}"]'
     result = b"null" if state == "completed" else None
-    return (seq, f"run-{seq:09}", state, params, stamp.digest, _lane(n), tenant, keys, at, at, started, finished, result)
+    return (
+        seq,
+        f"run-{seq:09}",
+        state,
+        params,
+        stamp.digest,
+        _lane(n),
+        tenant,
+        keys,
+        at,
+        at,
+        started,
+        finished,
+        result,
+    )
 
 
 def _tenant(n: int) -> str:
@@ -118,7 +135,11 @@ async def measure(path: str, repeat: int) -> dict[str, dict[str, float]]:
                 wire.encode(await VIEWS[view](store, minutes, params))
                 times.append((time.perf_counter() - began) * 1000)
                 cpu.append((time.process_time() - spent) * 1000)
-            found[name] = {"median": statistics.median(times), "slowest": max(times), "cpu": statistics.median(cpu)}
+            found[name] = {
+                "median": statistics.median(times),
+                "slowest": max(times),
+                "cpu": statistics.median(cpu),
+            }
     return found
 
 
@@ -135,9 +156,14 @@ async def main() -> None:
             await store.connect()
         fill(path, given.gates, given.runs)
         found = await measure(path, given.repeat)
-    print(f"{given.gates:,} gates, {given.runs:,} finished runs, {given.gates // 10 * 10:,} queued; {platform.machine()}")
+    print(
+        f"{given.gates:,} gates, {given.runs:,} finished runs, {given.gates // 10 * 10:,} queued; {platform.machine()}"
+    )
     for name, times in found.items():
-        print(f"{name:<30} median {times['median']:7.1f} ms   slowest {times['slowest']:7.1f} ms   of it CPU {times['cpu']:7.1f} ms")
+        print(
+            f"{name:<30} median {times['median']:7.1f} ms   slowest {times['slowest']:7.1f} ms   "
+            f"CPU {times['cpu']:7.1f} ms"
+        )
     if given.json:
         given.json.write_text(json.dumps(found, indent=2))
 

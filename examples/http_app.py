@@ -1,7 +1,7 @@
 """A shop's workflows behind HTTP: `pyrula serve examples.http_app --worker --store sqlite:///shop.db`, then /ui.
 
-    curl -d '{"tenant_id": "acme", "account": "a1"}' -H 'Content-Type: application/json' localhost:8787/sync_account
-    curl -d '{"user_id": "u1", "kind": "comment"}' -H 'Content-Type: application/json' localhost:8787/digest/events
+curl -d '{"tenant_id": "acme", "account": "a1"}' -H 'Content-Type: application/json' localhost:8787/sync_account
+curl -d '{"user_id": "u1", "kind": "comment"}' -H 'Content-Type: application/json' localhost:8787/digest/events
 """
 
 from __future__ import annotations

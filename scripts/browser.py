@@ -41,8 +41,13 @@ def _system_package() -> str | None:
         return "no system package: it takes root and apt-get"
     print("Installing the system's chromium", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"]):
-        done = subprocess.run(["apt-get", *command], env=environment, capture_output=True, text=True, check=False)
+    for command in (
+        ["update", "-qq"],
+        ["install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"],
+    ):
+        done = subprocess.run(
+            ["apt-get", *command], env=environment, capture_output=True, text=True, check=False
+        )
     return _there() if done.returncode == 0 else f"apt-get install chromium: {done.stderr.strip()[-300:]}"
 
 
@@ -53,7 +58,10 @@ def _npm_package() -> str | None:
     folder = UNPACKED.parent
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private": true}\n')
-    steps = (["npm", "install", "--silent", "--no-audit", "--no-fund", "@sparticuz/chromium"], ["node", "-e", _UNPACK])
+    steps = (
+        ["npm", "install", "--silent", "--no-audit", "--no-fund", "@sparticuz/chromium"],
+        ["node", "-e", _UNPACK],
+    )
     for command in steps:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -17,6 +17,7 @@ from pyrula.web import create_app
 from pyrula.workflows import Worker, WorkflowClient
 from tests.web import scene
 from tests.web.chromium import launched
+from tests.web.until import until
 
 LOOKS = {"light": (1280, 860, "light"), "dark": (1280, 860, "dark"), "phone": (390, 844, "light")}
 
@@ -43,7 +44,6 @@ def views(told: dict[str, str]) -> dict[str, str]:
 
 async def main(folder: Path) -> None:
     """Make them all."""
-    folder.mkdir(parents=True, exist_ok=True)
     store = open_store("sqlite://")
     client = WorkflowClient(store, scene.registry)
     app = create_app(store, registry=scene.registry)
@@ -54,13 +54,14 @@ async def main(folder: Path) -> None:
             await asyncio.sleep(1)
             await scene.steer(client)
             serving = asyncio.ensure_future(server.serve())
-            while not server.started:
-                await asyncio.sleep(0.02)
+            await until(lambda: server.started)
             port = server.servers[0].sockets[0].getsockname()[1]
             async with async_playwright() as playwright:
                 browser = await launched(playwright)
                 for look, (width, height, scheme) in LOOKS.items():
-                    await _pictures(browser, f"http://localhost:{port}", views(told), folder, look, width, height, scheme)
+                    await _pictures(
+                        browser, f"http://localhost:{port}", views(told), folder, look, width, height, scheme
+                    )
                 await browser.close()
             app.stop()
             server.should_exit = True
@@ -68,16 +69,30 @@ async def main(folder: Path) -> None:
 
 
 async def _pictures(
-    browser: Browser, at: str, paths: dict[str, str], folder: Path, look: str, width: int, height: int, scheme: str
+    browser: Browser,
+    at: str,
+    paths: dict[str, str],
+    folder: Path,
+    look: str,
+    width: int,
+    height: int,
+    scheme: str,
 ) -> None:
     context = await browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]  # one of the literals, in a table
     page = await context.new_page()
-    page.on("console", lambda message: print(f"{look}: {message.type}: {message.text}") if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            print(f"{look}: {message.type}: {message.text}") if message.type in ("error", "warning") else None
+        ),
+    )
     page.on("pageerror", lambda error: print(f"{look}: {error}"))
     for name, path in paths.items():
         await page.goto(at + path)
         await page.wait_for_selector("h1")
-        await page.wait_for_timeout(6000 if name.startswith(("gate-limit", "overview")) and look == "light" else 1200)
+        await page.wait_for_timeout(
+            6000 if name.startswith(("gate-limit", "overview")) and look == "light" else 1200
+        )
         wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
             print(f"{look} {name}: scrolls {wide} px sideways")
@@ -86,4 +101,6 @@ async def _pictures(
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")))
+    made = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
+    made.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(made))

@@ -69,18 +69,24 @@ async def http(store: Noting) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def test_a_run_submitted_by_http_is_stamped_like_the_clients(store: Noting, http: httpx.AsyncClient) -> None:
+async def test_a_run_submitted_by_http_is_stamped_like_the_clients(
+    store: Noting, http: httpx.AsyncClient
+) -> None:
     client = WorkflowClient(store, registry)  # type: ignore[arg-type]  # as above
     for params in ({"tenant_id": "acme", "account": "a"}, {"tenant_id": "globex", "account": "b"}):
         await client.submit("sync_account", params)
         await http.post("/sync_account", json=params)
         by_client, by_http = store.submissions[-2:]
         assert by_http.stamped == by_client.stamped
-        assert msgspec.structs.replace(by_http, run_id=None) == msgspec.structs.replace(by_client, run_id=None)
+        assert msgspec.structs.replace(by_http, run_id=None) == msgspec.structs.replace(
+            by_client, run_id=None
+        )
         assert by_http.stamped.keys == (params["tenant_id"], params["tenant_id"])
 
 
-async def test_an_event_sent_by_http_goes_where_the_clients_goes(store: Noting, http: httpx.AsyncClient) -> None:
+async def test_an_event_sent_by_http_goes_where_the_clients_goes(
+    store: Noting, http: httpx.AsyncClient
+) -> None:
     client = WorkflowClient(store, registry)  # type: ignore[arg-type]  # as above
     event = {"user_id": "u1", "kind": "comment"}
     assert await client.trigger("digest", event) is None
@@ -101,7 +107,9 @@ async def test_an_idempotency_key_makes_an_event_count_once(http: httpx.AsyncCli
     for number in range(3):
         for _ in range(2):
             answer = await http.post(
-                "/digest/events", json={"user_id": "u1", "n": number}, headers={"Idempotency-Key": f"e{number}"}
+                "/digest/events",
+                json={"user_id": "u1", "n": number},
+                headers={"Idempotency-Key": f"e{number}"},
             )
             answers.append(answer.json()["run_id"])
     assert answers[:4] == [None] * 4

@@ -19,6 +19,7 @@ from pyrula.web.access import Tokens
 from pyrula.web.app import App
 from pyrula.workflows import Worker, WorkflowClient
 from tests.web import scene
+from tests.web.until import until
 
 FULL, READ, SUBMIT = "full-token-of-the-night", "read-token-of-the-day", "submit-token-of-a-shop"
 LINES = [f"alice full {FULL}", f"grafana read {READ}", f"shop submit:order,digest {SUBMIT}"]
@@ -70,7 +71,9 @@ async def http(make_app: Callable[..., App]) -> AsyncIterator[httpx.AsyncClient]
 
 
 @asynccontextmanager
-async def asking(app: App, headers: dict[str, str] | None = None, host: str = "localhost") -> AsyncIterator[httpx.AsyncClient]:
+async def asking(
+    app: App, headers: dict[str, str] | None = None, host: str = "localhost"
+) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody who asks an app, without a socket."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers) as http:
@@ -82,8 +85,7 @@ async def serving(app: App) -> AsyncIterator[str]:
     """An app on a socket; its address."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=5))
     running = asyncio.ensure_future(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await until(lambda: server.started)
     yield f"http://localhost:{server.servers[0].sockets[0].getsockname()[1]}"
     app.stop()
     server.should_exit = True

@@ -22,7 +22,18 @@ from pyrula.workflows import (
 )
 
 registry = Registry()
-_TENANTS = ("acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "tyrell", "soylent", "cyberdyne")
+_TENANTS = (
+    "acme",
+    "globex",
+    "initech",
+    "umbrella",
+    "hooli",
+    "stark",
+    "wayne",
+    "tyrell",
+    "soylent",
+    "cyberdyne",
+)
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 RIGHT_TO_LEFT = "\u202e" + "txt.exe \u05d0\u05d1\u05d2 \u0627\u0644\u0639\u0631\u0628"
 
@@ -40,7 +51,11 @@ async def sync_account(ctx: Context, tenant_id: str, account: str, wait: bool = 
     return {"customer": customer, "tenant": tenant_id}
 
 
-@workflow(registry=registry, concurrency=Limit(key=None, max=4, shared="openai"), retry=Retry(max_attempts=3, initial_seconds=600))
+@workflow(
+    registry=registry,
+    concurrency=Limit(key=None, max=4, shared="openai"),
+    retry=Retry(max_attempts=3, initial_seconds=600),
+)
 async def summarize(ctx: Context, text: str, wait: bool = False, fail: bool = False) -> int:
     if fail:
         raise ValueError(f"the provider answered 500 for {text!r}")
@@ -107,7 +122,9 @@ async def fill(client: WorkflowClient) -> dict[str, str]:
     """Submit the night's work; answers the run ids that tests and pictures look at."""
     told: dict[str, str] = {}
     for tenant in _TENANTS:
-        await client.submit_many("sync_account", [{"tenant_id": tenant, "account": f"a{n}"} for n in range(4)])
+        await client.submit_many(
+            "sync_account", [{"tenant_id": tenant, "account": f"a{n}"} for n in range(4)]
+        )
     held = await client.submit_many(
         "sync_account", [{"tenant_id": "acme", "account": f"slow-{n}", "wait": True} for n in range(14)]
     )
@@ -116,7 +133,9 @@ async def fill(client: WorkflowClient) -> dict[str, str]:
         await client.submit_many(
             "sync_account", [{"tenant_id": tenant, "account": f"b{k}", "wait": True} for k in range(3 + n)]
         )
-    await client.submit_many("summarize", [{"text": f"chapter {n}", "wait": True} for n in range(23)], priority=2)
+    await client.submit_many(
+        "summarize", [{"text": f"chapter {n}", "wait": True} for n in range(23)], priority=2
+    )
     told["parent"] = await client.submit("order", {"number": 7001}, run_id="order:7001")
     told["failed"] = await client.submit("order", {"number": 7002, "fail": True}, run_id="order:7002")
     await client.submit_many("order", [{"number": 7003 + n, "fail": True} for n in range(4)])

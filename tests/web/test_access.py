@@ -18,7 +18,9 @@ from pyrula.workflows import Worker, WorkflowClient
 from tests.web.conftest import FULL, READ, SUBMIT, asking, bearer
 
 
-async def test_without_a_token_nothing_but_health_and_the_page_itself_is_served(make_app: Callable[..., App]) -> None:
+async def test_without_a_token_nothing_but_health_and_the_page_itself_is_served(
+    make_app: Callable[..., App],
+) -> None:
     async with asking(make_app(tokens=True), host="pyrula.example") as http:
         for path in ("/runs", "/gates", "/metrics", "/stats", "/ui/session", "/ui/live"):
             answer = await http.get(path)
@@ -29,7 +31,9 @@ async def test_without_a_token_nothing_but_health_and_the_page_itself_is_served(
             assert (await http.get(path)).status_code == 200
 
 
-async def test_a_read_only_token_looks_and_does_not_touch(make_app: Callable[..., App], client: WorkflowClient) -> None:
+async def test_a_read_only_token_looks_and_does_not_touch(
+    make_app: Callable[..., App], client: WorkflowClient
+) -> None:
     run_id = await client.submit("order", {"number": 1})
     async with asking(make_app(tokens=True), bearer(READ)) as http:
         assert (await http.get(f"/runs/{run_id}")).status_code == 200
@@ -54,13 +58,19 @@ async def test_a_submit_only_token_submits_its_workflows_and_sees_their_runs(
         assert (await http.post(f"/runs/{own}/cancel")).status_code == 403
 
 
-async def test_every_act_of_steering_is_written_down(make_app: Callable[..., App], client: WorkflowClient, worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_every_act_of_steering_is_written_down(
+    make_app: Callable[..., App], client: WorkflowClient, worker: Worker, caplog: pytest.LogCaptureFixture
+) -> None:
     run_id = await client.submit("order", {"number": 1})
     with caplog.at_level(logging.INFO, "pyrula.audit"):
         async with asking(make_app(tokens=True), bearer(FULL)) as http:
             await http.post(f"/runs/{run_id}/cancel", headers={"X-Request-ID": "r-1"})
             await http.post("/gates/openai/override", json={"max": 9})
-    lines = [(record.getMessage(), record.who, getattr(record, "run_id", None)) for record in caplog.records if record.name == "pyrula.audit"]  # type: ignore[attr-defined]  # extras of the line
+    lines = [
+        (record.getMessage(), record.who, getattr(record, "run_id", None))
+        for record in caplog.records
+        if record.name == "pyrula.audit"
+    ]  # type: ignore[attr-defined]  # extras of the line
     assert lines == [("cancel", "alice", run_id), ("override", "alice", None)]
     assert FULL not in caplog.text
 
@@ -71,12 +81,24 @@ async def test_the_page_keeps_its_token_where_no_script_can_read_it(make_app: Ca
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie
         assert (await http.get("/runs")).status_code == 200
-        assert (await http.get("/ui/session")).json() == {"name": "alice", "access": "full", "tokens": True, "signed_in": True}
+        assert (await http.get("/ui/session")).json() == {
+            "name": "alice",
+            "access": "full",
+            "tokens": True,
+            "signed_in": True,
+        }
         await http.delete("/ui/session", headers={MARK: "1"})
         assert (await http.get("/runs")).status_code == 401
     async with asking(make_app(tokens=True, secure_cookie=True)) as http:
-        assert "Secure" in (await http.post("/ui/session", json={"token": READ}, headers={MARK: "1"})).headers["set-cookie"]
-        assert (await http.post("/ui/session", json={"token": SUBMIT}, headers={MARK: "1"})).status_code == 401
+        assert (
+            "Secure"
+            in (await http.post("/ui/session", json={"token": READ}, headers={MARK: "1"})).headers[
+                "set-cookie"
+            ]
+        )
+        assert (
+            await http.post("/ui/session", json={"token": SUBMIT}, headers={MARK: "1"})
+        ).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -89,7 +111,9 @@ async def test_the_page_keeps_its_token_where_no_script_can_read_it(make_app: Ca
         {MARK: "1", "Sec-Fetch-Site": "same-site"},
     ],
 )
-async def test_another_site_can_not_use_the_cookie(make_app: Callable[..., App], client: WorkflowClient, headers: dict[str, str]) -> None:
+async def test_another_site_can_not_use_the_cookie(
+    make_app: Callable[..., App], client: WorkflowClient, headers: dict[str, str]
+) -> None:
     run_id = await client.submit("order", {"number": 1})
     async with asking(make_app(tokens=True), host="pyrula.example") as http:
         await http.post("/ui/session", json={"token": FULL}, headers={MARK: "1"})
@@ -98,7 +122,9 @@ async def test_another_site_can_not_use_the_cookie(make_app: Callable[..., App],
     assert (await client.get(run_id)).state == "queued"
 
 
-async def test_a_server_without_tokens_answers_this_machine_only(http: httpx.AsyncClient, make_app: Callable[..., App]) -> None:
+async def test_a_server_without_tokens_answers_this_machine_only(
+    http: httpx.AsyncClient, make_app: Callable[..., App]
+) -> None:
     assert (await http.get("/runs")).status_code == 200
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
         assert (await http.post("/order", json={"number": 1}, headers=headers)).status_code == 403
@@ -112,7 +138,11 @@ async def test_no_page_frames_it_and_no_script_but_its_own_runs(http: httpx.Asyn
     for path in ("/ui", "/runs", "/nope", "/static/page.js"):
         headers = (await http.get(path)).headers
         policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "frame-ancestors 'none'" in policy
+        assert (
+            "default-src 'none'" in policy
+            and "script-src 'self'" in policy
+            and "frame-ancestors 'none'" in policy
+        )
         assert "unsafe" not in policy and headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
 
@@ -146,7 +176,9 @@ def test_a_token_file_is_read_anew_and_a_broken_one_changes_nothing(tmp_path: Pa
         ("# nobody", "holds no token"),
     ],
 )
-def test_a_bad_token_file_is_refused_and_its_tokens_are_not_told(tmp_path: Path, line: str, says: str) -> None:
+def test_a_bad_token_file_is_refused_and_its_tokens_are_not_told(
+    tmp_path: Path, line: str, says: str
+) -> None:
     path = tmp_path / "tokens"
     path.write_text(line)
     with pytest.raises(ConfigurationError, match=says) as caught:

@@ -24,6 +24,7 @@ from pyrula.web import create_app
 from pyrula.web.app import DESCRIPTION
 from pyrula.workflows import WorkflowClient
 from tests.web import scene
+from tests.web.until import until
 
 CHECKS = [
     not_a_server_error,
@@ -54,10 +55,11 @@ class _Serving(threading.Thread):
             client = WorkflowClient(store, scene.registry)
             await scene.fill(client)
             app = create_app(store, registry=scene.registry)
-            self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2))
+            self.server = uvicorn.Server(
+                uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2)
+            )
             running = asyncio.ensure_future(self.server.serve())
-            while not self.server.started:
-                await asyncio.sleep(0.01)
+            await until(lambda: self.server.started)
             self.address = f"http://localhost:{self.server.servers[0].sockets[0].getsockname()[1]}"
             self.ready.set()
             await running
@@ -77,7 +79,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 schema = schemathesis.openapi.from_dict(
-    {**DESCRIPTION, "paths": {path: item for path, item in DESCRIPTION["paths"].items() if path not in _LEFT_OUT}}
+    {
+        **DESCRIPTION,
+        "paths": {path: item for path, item in DESCRIPTION["paths"].items() if path not in _LEFT_OUT},
+    }
 )
 
 
@@ -88,5 +93,7 @@ schema = schemathesis.openapi.from_dict(
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )
-def test_no_request_breaks_a_route_or_gets_an_answer_that_is_not_described(case: schemathesis.Case, address: str) -> None:
+def test_no_request_breaks_a_route_or_gets_an_answer_that_is_not_described(
+    case: schemathesis.Case, address: str
+) -> None:
     case.call_and_validate(base_url=address, checks=CHECKS, timeout=70)

@@ -39,12 +39,21 @@ class Looking:
         self.wrong: list[str] = []
         self.elsewhere: list[str] = []
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("console", lambda message: self.wrong.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda request: self.elsewhere.append(request.url) if "://localhost:" not in request.url else None)
+        page.on(
+            "console", lambda message: self.wrong.append(message.text) if message.type == "error" else None
+        )
+        page.on(
+            "request",
+            lambda request: (
+                self.elsewhere.append(request.url) if "://localhost:" not in request.url else None
+            ),
+        )
 
 
 @asynccontextmanager
-async def looking(browser: Browser, width: int = 1280, height: int = 860, scheme: str = "light") -> AsyncIterator[Looking]:
+async def looking(
+    browser: Browser, width: int = 1280, height: int = 860, scheme: str = "light"
+) -> AsyncIterator[Looking]:
     context = await browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]  # one of its literals, from a table
     context.set_default_timeout(15_000)
     looking = Looking(await context.new_page())
@@ -62,7 +71,9 @@ async def test_an_operator_finds_why_a_run_waits_and_raises_its_limit_for_ten_mi
     first, second, waiter = await client.submit_many(
         "sync_account", [{"tenant_id": "acme", "account": f"a{n}", "wait": True} for n in range(3)]
     )
-    await client.submit_many("sync_account", [{"tenant_id": "globex", "account": f"b{n}", "wait": True} for n in range(3)])
+    await client.submit_many(
+        "sync_account", [{"tenant_id": "globex", "account": f"b{n}", "wait": True} for n in range(3)]
+    )
     async with serving(make_app(tokens=True)) as at, looking(browser) as it:
         page = it.page
         await page.goto(f"{at}/ui")
@@ -91,7 +102,9 @@ async def test_an_operator_finds_why_a_run_waits_and_raises_its_limit_for_ten_mi
         await dialog.get_by_role("button", name="Override").click()
         await expect(page.locator("h1 .badge")).to_have_text("executing")
         held = await client.store.overrides()
-        assert [(each["gate"], each["key"], each["max"]) for each in held] == [("sync_account.limit", "acme", 3)]
+        assert [(each["gate"], each["key"], each["max"]) for each in held] == [
+            ("sync_account.limit", "acme", 3)
+        ]
         left = held[0]["expires_at"].timestamp() - client.store.clock.wall() / 1e6
         assert 580 < left <= 600
         assert not [line for line in it.wrong if "401" not in line]
@@ -103,7 +116,9 @@ async def test_an_operator_finds_why_a_run_waits_and_raises_its_limit_for_ten_mi
 async def test_an_operator_cancels_a_run_and_flushes_a_buffer(
     browser: Browser, make_app: Callable[..., App], client: WorkflowClient, worker: Worker
 ) -> None:
-    (run_id,) = await client.submit_many("sync_account", [{"tenant_id": "acme", "account": "a", "wait": True}])
+    (run_id,) = await client.submit_many(
+        "sync_account", [{"tenant_id": "acme", "account": "a", "wait": True}]
+    )
     await client.trigger("digest", {"user_id": "u1"})
     await client.trigger("digest", {"user_id": "u2"})
     async with serving(make_app()) as at, looking(browser) as it:
@@ -157,7 +172,9 @@ async def test_the_page_is_used_without_a_mouse_and_lives_without_a_reload(
         page = it.page
         await page.goto(f"{at}/ui")
         await expect(page.get_by_text("Nothing waits.")).to_be_visible()
-        ids = await client.submit_many("sync_account", [{"tenant_id": "acme", "account": f"{n}", "wait": True} for n in range(4)])
+        ids = await client.submit_many(
+            "sync_account", [{"tenant_id": "acme", "account": f"{n}", "wait": True} for n in range(4)]
+        )
         await expect(page.get_by_role("link", name="sync_account.limit")).to_be_visible()
         await page.keyboard.press("g")
         await page.keyboard.press("g")
@@ -183,8 +200,18 @@ async def test_the_page_is_used_without_a_mouse_and_lives_without_a_reload(
 async def test_hostile_names_keys_and_params_are_shown_and_never_run(
     browser: Browser, make_app: Callable[..., App], store: Store, client: WorkflowClient, worker: Worker
 ) -> None:
-    users = [scene.HOSTILE, scene.RIGHT_TO_LEFT, "nul\x00inside", "javascript:window.hacked=1", "x" * 900_000, "';--\"\\%2F/../"]
-    ids = [await client.submit("mail", {"user": user}, run_id=f"{scene.HOSTILE}/{n}") for n, user in enumerate(users)]
+    users = [
+        scene.HOSTILE,
+        scene.RIGHT_TO_LEFT,
+        "nul\x00inside",
+        "javascript:window.hacked=1",
+        "x" * 900_000,
+        "';--\"\\%2F/../",
+    ]
+    ids = [
+        await client.submit("mail", {"user": user}, run_id=f"{scene.HOSTILE}/{n}")
+        for n, user in enumerate(users)
+    ]
     for user in users[:4]:
         await client.trigger("digest", {"user_id": user})
     await asyncio.wait_for(client.result(ids[0]), 10)
@@ -208,7 +235,10 @@ async def test_hostile_names_keys_and_params_are_shown_and_never_run(
 
 def _views(told: dict[str, str]) -> list[str]:
     runs = [f"/ui/runs/{quote(told[name], safe='')}" for name in ("waiter", "parent", "failed", "hostile")]
-    gates = ["/ui/gates/sync_account.limit?key=acme", f"/ui/gates/mail.rate?key={quote('user-1@example.org')}"]
+    gates = [
+        "/ui/gates/sync_account.limit?key=acme",
+        f"/ui/gates/mail.rate?key={quote('user-1@example.org')}",
+    ]
     lists = [f"/ui/{name}" for name in ("gates", "runs", "buffers", "schedules", "workers", "workflows")]
     return ["/ui", *lists, *gates, *runs]
 
@@ -233,7 +263,8 @@ async def test_no_view_scrolls_sideways_and_axe_finds_nothing(
                     await it.page.evaluate(axe)
                     result = await it.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
                     found += [
-                        f"{look} {view}: {each['id']}: {each['nodes'][0]['html'][:200]} ({each['nodes'][0]['failureSummary'][:300]})"
+                        f"{look} {view}: {each['id']}: {each['nodes'][0]['html'][:200]} "
+                        f"({each['nodes'][0]['failureSummary'][:300]})"
                         for each in result["violations"]
                     ]
                 assert it.wrong == []
@@ -241,5 +272,8 @@ async def test_no_view_scrolls_sideways_and_axe_finds_nothing(
                 await it.page.get_by_role("button", name="Override…").click()
                 await it.page.evaluate(axe)
                 result = await it.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-                found += [f"{look} dialog: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in result["violations"]]
+                found += [
+                    f"{look} dialog: {each['id']}: {each['nodes'][0]['html'][:200]}"
+                    for each in result["violations"]
+                ]
     assert found == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import psutil
 import pytest
 
 from tests.web.conftest import FULL, READ, bearer
+from tests.web.until import until
 
 APP = """
 from pyrula.workflows import Limit, workflow
@@ -76,7 +76,10 @@ async def port() -> AsyncIterator[int]:
 
 def test_it_refuses_to_be_reached_by_others_without_tokens(tmp_path: Path) -> None:
     found = subprocess.run(
-        command("--host", "0.0.0.0", "--store", f"sqlite:///{tmp_path}/runs.db"), capture_output=True, text=True, check=False
+        command("--host", "0.0.0.0", "--store", f"sqlite:///{tmp_path}/runs.db"),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert found.returncode == 2
     assert "--host 0.0.0.0 can be reached by other machines" in found.stderr
@@ -99,7 +102,10 @@ async def test_page_interface_and_worker_run_in_one_process(tmp_path: Path, port
         errors = (tmp_path / "log").read_text()
         assert process.returncode == 0
         lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
-        assert any(line["event"] == "request" and line["path"] == "/greet" and line["status"] == 202 for line in lines)
+        assert any(
+            line["event"] == "request" and line["path"] == "/greet" and line["status"] == 202
+            for line in lines
+        )
     assert waiting
 
 
@@ -114,23 +120,34 @@ async def test_its_tokens_are_read_anew_on_sighup(tmp_path: Path, port: int) -> 
             assert (await http.get("/runs", headers=bearer(READ))).status_code == 401
             tokens.write_text(f"grafana read {READ}\n")
             process.send_signal(signal.SIGHUP)
-            async with asyncio.timeout(10):
-                while (await http.get("/runs", headers=bearer(READ))).status_code != 200:
-                    await asyncio.sleep(0.02)
+
+            async def is_let_in() -> bool:
+                return (await http.get("/runs", headers=bearer(READ))).status_code == 200
+
+            await until(is_let_in)
             assert (await http.get("/runs", headers=bearer(FULL))).status_code == 401
 
 
-async def test_a_restart_under_long_polls_and_live_views_hangs_nobody_and_leaks_nothing(tmp_path: Path, port: int) -> None:
+async def test_a_restart_under_long_polls_and_live_views_hangs_nobody_and_leaks_nothing(
+    tmp_path: Path, port: int
+) -> None:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=90) as http:
         with served(tmp_path, port, "--worker") as process:
             await ready(http)
-            run_ids = [(await http.post("/greet", json={"who": f"w{n}", "wait": True})).json()["run_id"] for n in range(POLLERS // 10)]
-            polls = [asyncio.ensure_future(http.get(f"/runs/{run_ids[n % len(run_ids)]}/result?wait=60")) for n in range(POLLERS)]
-            views: list[asyncio.Future[int]] = []
+            run_ids = [
+                (await http.post("/greet", json={"who": f"w{n}", "wait": True})).json()["run_id"]
+                for n in range(POLLERS // 10)
+            ]
+            polls = [
+                asyncio.ensure_future(http.get(f"/runs/{run_ids[n % len(run_ids)]}/result?wait=60"))
+                for n in range(POLLERS)
+            ]
             seen = asyncio.Semaphore(0)
-            for n in range(LOOKERS):
-                views.append(asyncio.ensure_future(_look(http, ("overview", "gates", "runs", "workers")[n % 4], seen)))
+            views = [
+                asyncio.ensure_future(_look(http, ("overview", "gates", "runs", "workers")[n % 4], seen))
+                for n in range(LOOKERS)
+            ]
             async with asyncio.timeout(60):
                 for _ in range(LOOKERS):
                     await seen.acquire()
@@ -143,9 +160,7 @@ async def test_a_restart_under_long_polls_and_live_views_hangs_nobody_and_leaks_
             # Half of those who look go away without a word: nothing of them may stay.
             for view in views[::2]:
                 view.cancel()
-            async with asyncio.timeout(30):
-                while len(held.net_connections()) > POLLERS + LOOKERS // 2 + 5:
-                    await asyncio.sleep(0.1)
+            await until(lambda: len(held.net_connections()) <= POLLERS + LOOKERS // 2 + 5)
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(25):
                 answers = await asyncio.gather(*polls)
@@ -159,10 +174,7 @@ async def test_a_restart_under_long_polls_and_live_views_hangs_nobody_and_leaks_
             await ready(http)
             await http.post(f"/runs/{run_ids[1]}/events/go", json={})
             assert (await http.get(f"/runs/{run_ids[1]}/result?wait=20")).json()["result"] == "hello w1"
-            async with asyncio.timeout(20):
-                while len(psutil.Process(process.pid).net_connections()) > 8:
-                    await asyncio.sleep(0.1)
-            assert os.getpid() != process.pid
+            await until(lambda: len(psutil.Process(process.pid).net_connections()) <= 8)
 
 
 async def _look(http: httpx.AsyncClient, view: str, seen: asyncio.Semaphore) -> int:
@@ -170,7 +182,7 @@ async def _look(http: httpx.AsyncClient, view: str, seen: asyncio.Semaphore) -> 
     count = 0
     async with http.stream("GET", f"/ui/live?view={view}") as answer:
         async for line in answer.aiter_lines():
-            if line.startswith("data: {\"view\""):
+            if line.startswith('data: {"view"'):
                 count += 1
                 if count == 1:
                     seen.release()

@@ -29,6 +29,15 @@ from pyrula.store.protocol import Gate, Store
 from pyrula.workflows.client import WorkflowClient
 
 SORTS: Final = ("waiting", "busy", "name")
+_ASKS: Final = {
+    "q": "quit",
+    "\x03": "quit",
+    "w": "why",
+    "\r": "why",
+    "\n": "why",
+    "p": "pause",
+    "r": "resume",
+}
 _KEYS: Final = "q quit · s sort · / filter · ↑↓ choose · w why its first waits · p pause 10 min · r resume"
 
 
@@ -53,37 +62,31 @@ class Screen(msgspec.Struct, kw_only=True):
 def press(screen: Screen, key: str) -> str | None:
     """Change the screen by a key; answers what is to be done outside of it: quit, why, pause or resume."""
     if screen.typing:
-        if key in ("\r", "\n", "\x1b"):
-            screen.typing = False
-        elif key in ("\x7f", "\b"):
-            screen.search = screen.search[:-1]
-        elif key.isprintable():
-            screen.search += key
-        screen.chosen = 0
+        _type(screen, key)
         return None
-    match key:
-        case "q" | "\x03":
-            return "quit"
-        case "s":
-            screen.sort = (screen.sort + 1) % len(SORTS)
-            screen.chosen = 0
-        case "/":
-            screen.typing, screen.search = True, ""
-        case "\x1b[A" | "k":
-            screen.chosen = max(0, screen.chosen - 1)
-        case "\x1b[B" | "j":
-            screen.chosen = min(max(0, len(screen.gates) - 1), screen.chosen + 1)
-        case "\x1b":
-            screen.told, screen.search = "", ""
-        case "w" | "\r" | "\n":
-            return "why"
-        case "p":
-            return "pause"
-        case "r":
-            return "resume"
-        case _:
-            pass
+    if key in _ASKS:
+        return _ASKS[key]
+    if key == "s":
+        screen.sort, screen.chosen = (screen.sort + 1) % len(SORTS), 0
+    elif key == "/":
+        screen.typing, screen.search = True, ""
+    elif key in ("\x1b[A", "k"):
+        screen.chosen = max(0, screen.chosen - 1)
+    elif key in ("\x1b[B", "j"):
+        screen.chosen = min(max(0, len(screen.gates) - 1), screen.chosen + 1)
+    elif key == "\x1b":
+        screen.told, screen.search = "", ""
     return None
+
+
+def _type(screen: Screen, key: str) -> None:
+    if key in ("\r", "\n", "\x1b"):
+        screen.typing = False
+    elif key in ("\x7f", "\b"):
+        screen.search = screen.search[:-1]
+    elif key.isprintable():
+        screen.search += key
+    screen.chosen = 0
 
 
 def top(
@@ -156,7 +159,13 @@ async def _do(asked: str, gate: Gate | None, store: Store) -> str:
 
 def render(screen: Screen, *, now: int, keys: bool = True) -> Group:
     """The screen at `now` (wall µs)."""
-    parts: list[Any] = [_vitals(screen.overview), Text(), _waits(screen.overview, now), Text(), _gates(screen, now)]
+    parts: list[Any] = [
+        _vitals(screen.overview),
+        Text(),
+        _waits(screen.overview, now),
+        Text(),
+        _gates(screen, now),
+    ]
     if screen.told:
         parts += [Text(), Panel(Text(screen.told), padding=(0, 1))]
     if keys:
@@ -182,19 +191,33 @@ def _vitals(overview: dict[str, Any]) -> Text:
 
 def _waits(overview: dict[str, Any], now: int) -> Table | Text:
     rows = [
-        (each["workflow"], f"{each['gate'] or 'a held slot'} ({each['kind']})", each["runs"], each["keys"], _for(each["since"], now))
+        (
+            each["workflow"],
+            f"{each['gate'] or 'a held slot'} ({each['kind']})",
+            each["runs"],
+            each["keys"],
+            _for(each["since"], now),
+        )
         for each in overview["waiting"][:10]
     ]
     served = set(overview["served"])
     rows += [
-        (each["workflow"], "a worker with room" if each["workflow"] in served else "no live worker serves it", each["runs"], "", _for(each["since"], now))
+        (
+            each["workflow"],
+            "a worker with room" if each["workflow"] in served else "no live worker serves it",
+            each["runs"],
+            "",
+            _for(each["since"], now),
+        )
         for each in overview["ready"][:5]
     ]
     if overview["not_looked_at"]:
         rows.append(("", "no worker has looked at them", overview["not_looked_at"], "", ""))
     if not rows:
         return Text("Nothing waits.", style="dim")
-    return table(["workflow", "held back by", "runs", "keys", "first in line for"], rows, right=["runs", "keys"])
+    return table(
+        ["workflow", "held back by", "runs", "keys", "first in line for"], rows, right=["runs", "keys"]
+    )
 
 
 def _gates(screen: Screen, now: int) -> Table | Text:
@@ -204,8 +227,18 @@ def _gates(screen: Screen, now: int) -> Table | Text:
     for number, gate in enumerate(screen.gates):
         chosen = number == screen.chosen
         style = "reverse" if chosen else ""
-        rows.append((Text(gate.name, style=style), Text(gate.key or "(no key)", style=style), *_use(gate), gate.queued, _next(gate, now)))
-    sort = {"waiting": "most waiting first", "busy": "most executing first", "name": "by name"}[SORTS[screen.sort]]
+        rows.append(
+            (
+                Text(gate.name, style=style),
+                Text(gate.key or "(no key)", style=style),
+                *_use(gate),
+                gate.queued,
+                _next(gate, now),
+            )
+        )
+    sort = {"waiting": "most waiting first", "busy": "most executing first", "name": "by name"}[
+        SORTS[screen.sort]
+    ]
     made = table(["gate", "key", "in use", "", "waiting", "next start"], rows, right=["waiting"])
     made.caption = f"{sort}{f', holding {screen.search!r}' if screen.search else ''}"
     made.caption_justify = "left"
@@ -214,7 +247,9 @@ def _gates(screen: Screen, now: int) -> Table | Text:
 
 def _use(gate: Gate) -> tuple[Text, str]:
     if gate.kind == "limit":
-        return bar(gate.in_use, gate.max or 0), f"{gate.in_use} of {'?' if gate.max is None else gate.max} slots"
+        return bar(
+            gate.in_use, gate.max or 0
+        ), f"{gate.in_use} of {'?' if gate.max is None else gate.max} slots"
     burst, tokens = gate.burst or 0, gate.tokens or 0
     return bar(burst - tokens, burst), f"{tokens} of {burst} tokens"
 

@@ -69,7 +69,9 @@ class _Waiting(QueueHandler):
             self.dropped += 1
 
 
-def log_to(stream: TextIO | None = None, *, as_json: bool = False, level: int = logging.INFO) -> Callable[[], None]:
+def log_to(
+    stream: TextIO | None = None, *, as_json: bool = False, level: int = logging.INFO
+) -> Callable[[], None]:
     """Have everything logged from here on written to `stream` (stderr); call what it answers to write the rest."""
     lines: queue.Queue[Any] = queue.Queue(_MOST)
     writer = logging.StreamHandler(stream or sys.stderr)

@@ -144,7 +144,9 @@ def _digest(where: str, secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def identify(tokens: Tokens | None, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Identity | None:
+def identify(
+    tokens: Tokens | None, headers: Mapping[str, str], cookies: Mapping[str, str]
+) -> Identity | None:
     """Who asks; None without a token that is known. A bearer token goes before the cookie."""
     if tokens is None:
         return NOBODY

@@ -160,5 +160,6 @@ async def _http_problem(request: Request, error: Exception) -> Response:
         detail = f"{request.method} is not served here; this address takes {allow}"
         return problem_response(Problem("method_not_allowed", detail, {"Allow": allow}), request_id)
     return problem_response(
-        Problem("not_found", "there is nothing at this address; /openapi.json lists what there is"), request_id
+        Problem("not_found", "there is nothing at this address; /openapi.json lists what there is"),
+        request_id,
     )

@@ -65,7 +65,8 @@ class Answer:
 class Operation:
     """One method of one path. body: type of its body, None if it takes none. answers: status → type of its answer.
 
-    problems: codes that it may answer with beside those that any may. waits: it may take up to LONGEST_WAIT. any_query: its query is the page's own affair.
+    problems: codes that it may answer with beside those that any may. waits: it may take up to LONGEST_WAIT.
+    any_query: its query is the page's own affair.
     """
 
     method: str
@@ -156,7 +157,9 @@ async def serve(operation: Operation, services: Services, request: Request) -> R
 def _admitted(operation: Operation, services: Services, request: Request) -> Identity:
     bearer = request.headers.get("authorization", "").lower().startswith("bearer ")
     who = identify(services.tokens, request.headers, request.cookies)
-    check_site(services.tokens, request.method, request.headers, bearer=bearer and services.tokens is not None)
+    check_site(
+        services.tokens, request.method, request.headers, bearer=bearer and services.tokens is not None
+    )
     if who is None:
         if operation.right != "open":
             raise Problem(
@@ -181,7 +184,9 @@ def _whole(text: str) -> str:
 def _check_media(request: Request) -> None:
     given = request.headers.get("content-type", "")
     kind = given.partition(";")[0].strip().lower()
-    empty = request.headers.get("content-length", "") in ("", "0") and "transfer-encoding" not in request.headers
+    empty = (
+        request.headers.get("content-length", "") in ("", "0") and "transfer-encoding" not in request.headers
+    )
     if empty and not given:
         return
     if kind != wire.JSON and not (kind.startswith("application/") and kind.endswith("+json")):
@@ -190,7 +195,9 @@ def _check_media(request: Request) -> None:
 
 async def _read(request: Request, cap: int) -> bytes:
     """The body, as far as it is allowed to be long and slow."""
-    too_large = Problem("payload_too_large", f"the body has more than {cap} bytes; send params of up to 1 MiB")
+    too_large = Problem(
+        "payload_too_large", f"the body has more than {cap} bytes; send params of up to 1 MiB"
+    )
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > cap:
         raise too_large

@@ -109,4 +109,6 @@ def _path(scope: Scope) -> str:
     if not raw or b"%2" not in raw:
         return str(scope["path"])
     segments = raw.partition(b"?")[0].split(b"/")
-    return "/".join(unquote_to_bytes(segment).decode(errors="replace").replace("/", SLASH) for segment in segments)
+    return "/".join(
+        unquote_to_bytes(segment).decode(errors="replace").replace("/", SLASH) for segment in segments
+    )

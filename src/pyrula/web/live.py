@@ -16,7 +16,7 @@ from pyrula.store.protocol import Store
 from pyrula.web import wire
 from pyrula.web.call import Call
 from pyrula.web.problems import Problem, problem_of
-from pyrula.web.views import VIEWS, Minutes
+from pyrula.web.views import VIEWS, Minutes, overview
 
 _EVERY: Final = SECOND
 """A view that is looked at is computed at most this often …"""
@@ -62,7 +62,7 @@ class Feeds:
 
     async def overview(self) -> dict[str, Any]:
         """The overview, computed now."""
-        return await VIEWS["overview"](self._store, self.minutes, {})
+        return await overview(self._store, self.minutes, {})
 
     async def stream(self, address: str) -> AsyncIterator[bytes]:
         """The events of one looker: the view now, then at every change, until the server stops or an hour is over."""
@@ -71,7 +71,11 @@ class Feeds:
         self.lookers += 1
         seen, ends = 0, self._clock.monotonic() + _LONGEST
         try:
-            yield b"retry: 1500\nevent: hello\ndata: " + wire.encode({"now": self._clock.wall() // 1000}) + b"\n\n"
+            yield (
+                b"retry: 1500\nevent: hello\ndata: "
+                + wire.encode({"now": self._clock.wall() // 1000})
+                + b"\n\n"
+            )
             while not (self._closing.is_set() or self._clock.monotonic() > ends):
                 changed = feed.changed
                 if feed.version > seen:
@@ -102,7 +106,9 @@ class Feeds:
         feed = self._feeds.get(address)
         if feed is None:
             if len(self._feeds) >= _MOST:
-                raise Problem("time_limit", f"{_MOST} different live views are open; close some", {"Retry-After": "30"})
+                raise Problem(
+                    "time_limit", f"{_MOST} different live views are open; close some", {"Retry-After": "30"}
+                )
             view, _, query = address.partition("?")
             feed = self._feeds[address] = Feed()
             params = dict(parse_qsl(query, keep_blank_values=True))
@@ -135,7 +141,11 @@ class Feeds:
                     feed.publish(wire.encode({"problem": problem.details("")}))
                 except Exception:
                     log.exception("a live view failed")
-                    feed.publish(wire.encode({"problem": Problem("internal", "the view failed; see the log").details("")}))
+                    feed.publish(
+                        wire.encode(
+                            {"problem": Problem("internal", "the view failed; see the log").details("")}
+                        )
+                    )
                 took = self._clock.monotonic() - began
                 await self._clock.sleep(max(_EVERY, took * _SHARE))
                 await self._clock.wait(nudge, _SLOWEST)
@@ -147,7 +157,9 @@ async def live(call: Call) -> StreamingResponse:
     """A view and its changes, as server-sent events."""
     query = dict(call.query)
     view = query.pop("view")
-    given = "&".join(f"{name}={wire.quoted(str(value))}" for name, value in sorted(query.items()) if value is not None)
+    given = "&".join(
+        f"{name}={wire.quoted(str(value))}" for name, value in sorted(query.items()) if value is not None
+    )
     feeds = call.services.feeds
     stream = feeds.stream(f"{view}?{given}")
     return StreamingResponse(

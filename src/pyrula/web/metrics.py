@@ -16,7 +16,6 @@ from pyrula.store.protocol import Store
 from pyrula.telemetry.counts import Counts
 
 
-
 class _Once:
     """A collector of what was read just now."""
 
@@ -47,13 +46,21 @@ class Metrics:
 def of_store(overview: dict[str, Any], now: datetime) -> list[Metric]:
     """The figures of a store, from its overview at `now`."""
     runs = GaugeMetricFamily(
-        "pyrula_runs", "Unfinished runs by state and workflow (queued and parked: of all workflows)", labels=("state", "workflow")
+        "pyrula_runs",
+        "Unfinished runs by state and workflow (queued and parked: of all workflows)",
+        labels=("state", "workflow"),
     )
     for workflow, count in overview["executing"].items():
         runs.add_metric(("executing", workflow), count)
     runs.add_metric(("queued", ""), overview["queued"])
     for reason, count in overview["parked"].items():
-        state = "delayed" if reason in ("delay", "later") else "set_aside" if reason == "aside" else f"parked_{reason}"
+        state = (
+            "delayed"
+            if reason in ("delay", "later")
+            else "set_aside"
+            if reason == "aside"
+            else f"parked_{reason}"
+        )
         runs.add_metric((state, ""), count)
     waiting = GaugeMetricFamily(
         "pyrula_waiting_runs",
@@ -76,10 +83,14 @@ def of_store(overview: dict[str, Any], now: datetime) -> list[Metric]:
         oldest.add_metric(labels, _age(each["since"], now))
     if overview["not_looked_at"]:
         waiting.add_metric(("", "", "turn"), overview["not_looked_at"])
-    buffers = GaugeMetricFamily("pyrula_buffers", "Buffers that have not fired, by workflow", labels=("workflow",))
+    buffers = GaugeMetricFamily(
+        "pyrula_buffers", "Buffers that have not fired, by workflow", labels=("workflow",)
+    )
     events = GaugeMetricFamily("pyrula_buffered_events", "Events in them, by workflow", labels=("workflow",))
     late = GaugeMetricFamily(
-        "pyrula_buffer_late_seconds", "How long the buffer due first is overdue, by workflow", labels=("workflow",)
+        "pyrula_buffer_late_seconds",
+        "How long the buffer due first is overdue, by workflow",
+        labels=("workflow",),
     )
     for each in overview["buffers"]:
         buffers.add_metric((each["workflow"],), each["buffers"])
@@ -91,7 +102,6 @@ def of_store(overview: dict[str, Any], now: datetime) -> list[Metric]:
 
 def _age(since: datetime | None, now: datetime) -> float:
     return 0.0 if since is None else max(0.0, (now - since).total_seconds())
-
 
 
 def of_process(counts: Counts) -> list[Metric]:
@@ -110,7 +120,9 @@ def of_process(counts: Counts) -> list[Metric]:
         CounterMetricFamily(
             "pyrula_lapsed_leases", "Outcomes refused because the lease was lost", value=counts.lapses
         ),
-        _counter("pyrula_claims", "Runs handed out; resumed ones count each time", by_workflow, counts.claims),
+        _counter(
+            "pyrula_claims", "Runs handed out; resumed ones count each time", by_workflow, counts.claims
+        ),
         _counter("pyrula_starts", "First starts", by_workflow, counts.starts),
         _counter("pyrula_submitted", "Runs submitted by this process", by_workflow, counts.submitted),
         _counter("pyrula_triggered", "Events buffered by this process", by_workflow, counts.triggered),

@@ -75,15 +75,24 @@ def _name(kind: Any) -> str:
 def _operation(operation: Operation, schemas: Mapping[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.about,
-        "operationId": operation.handle.__name__ + ("_" + operation.path.strip("/{}").replace("/", "_").replace("{", "").replace("}", "")),
+        "operationId": operation.handle.__name__
+        + ("_" + operation.path.strip("/{}").replace("/", "_").replace("{", "").replace("}", "")),
         "parameters": [
-            *({"name": name, "in": "path", "required": True, "schema": _path_schema(name)} for name in operation.names),
+            *(
+                {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
+                for name in operation.names
+            ),
             *(
                 {"name": query.name, "in": "query", "description": query.about, "schema": query.schema()}
                 for query in operation.query
             ),
             *(
-                {"name": name, "in": "header", "description": about, "schema": {"type": "string", "minLength": 1, "maxLength": 300, "pattern": "^[!-~]+$"}}
+                {
+                    "name": name,
+                    "in": "header",
+                    "description": about,
+                    "schema": {"type": "string", "minLength": 1, "maxLength": 300, "pattern": "^[!-~]+$"},
+                }
                 for name, about in operation.headers
             ),
         ],

@@ -87,7 +87,9 @@ async def run(store: Store, minutes: Minutes, params: Mapping[str, str]) -> Any:
     run_id = params.get("name", "")
     found = await store.get(run_id)
     if found is None:
-        raise RunNotFound(f"no run {shown(run_id)} is kept in this store; finished runs are swept after its retention")
+        raise RunNotFound(
+            f"no run {shown(run_id)} is kept in this store; finished runs are swept after its retention"
+        )
     return {
         "run": found,
         "why": await store.why(run_id),
@@ -100,7 +102,9 @@ async def run(store: Store, minutes: Minutes, params: Mapping[str, str]) -> Any:
 async def buffers(store: Store, minutes: Minutes, params: Mapping[str, str]) -> Any:
     """A page of buffers, the one due first first."""
     at = int(params.get("cursor") or 0)
-    found = await store.buffer_page(params.get("workflow") or None, params.get("search") or None, _PAGE + 1, at)
+    found = await store.buffer_page(
+        params.get("workflow") or None, params.get("search") or None, _PAGE + 1, at
+    )
     return {"items": found[:_PAGE], "cursor": str(at + _PAGE) if len(found) > _PAGE else None}
 
 

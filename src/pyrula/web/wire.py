@@ -93,7 +93,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         schema: dict[str, Any] = {"type": "integer" if self.kind == "int" else "number"}
         if self.default is not None:
             schema["default"] = self.default
-        return {**schema, "minimum": self._bound(self.least, 0), "maximum": self._bound(self.most, _MAX_NUMBER)}
+        return {
+            **schema,
+            "minimum": self._bound(self.least, 0),
+            "maximum": self._bound(self.most, _MAX_NUMBER),
+        }
 
 
 def read_query(known: Sequence[Query], given: Mapping[str, str]) -> dict[str, Any]:
@@ -101,12 +105,14 @@ def read_query(known: Sequence[Query], given: Mapping[str, str]) -> dict[str, An
     strange = sorted(set(given) - {query.name for query in known})
     if strange:
         takes = ", ".join(query.name for query in known) or "none"
-        raise Problem("bad_request", f"unknown query parameter {shown(strange[0])}; this address takes {takes}")
+        raise Problem(
+            "bad_request", f"unknown query parameter {shown(strange[0])}; this address takes {takes}"
+        )
     return {query.name: query.read(given) for query in known}
 
 
 def read_body(kind: Any, data: bytes) -> Any:
-    """A body as `kind`. Raises `Problem`: `not_json` for what is no JSON at all, `invalid_payload` for another shape."""
+    """A body as `kind`. Raises `Problem`: `not_json` for no JSON object, `invalid_payload` for another shape."""
     try:
         plain = msgspec.json.decode(data or b"{}")
         check_json(plain, "body")

@@ -114,7 +114,7 @@ def overview(tx: Tx) -> dict[str, Any]:
     since when the first of them; ready: by workflow, runs that no gate holds back; not_looked_at: queued runs that no
     turn of a worker has looked at.
     """
-    executing = dict(tx.rows("pages.executing"))
+    executing: dict[str, int] = dict(tx.rows("pages.executing"))
     queued = tx.rows("pages.queued", MOST)[0][0]
     waiting = [_waiting(tx, *row) for row in tx.rows("pages.waiting")]
     ready = [

@@ -20,7 +20,9 @@ async def listing(call: Call) -> wire.GateList:
     return await page(call.services.store, **call.query)
 
 
-async def page(store: Store, *, name: str | None, search: str | None, sort: str, limit: int, cursor: str | None) -> wire.GateList:
+async def page(
+    store: Store, *, name: str | None, search: str | None, sort: str, limit: int, cursor: str | None
+) -> wire.GateList:
     """A page of gates."""
     at = int(cursor or 0)
     found = await store.gate_page(name, search, sort, limit + 1, at)
@@ -38,7 +40,9 @@ async def detail(store: Store, name: str, key: str) -> wire.GateDetail:
     stored = stored_key(key) or ""
     found = await store.gate(name, stored)
     if found is None:
-        raise GateNotFound(f"gate {shown(name)} has no counter for key {shown(key)}: no worker has looked at a run of it")
+        raise GateNotFound(
+            f"gate {shown(name)} has no counter for key {shown(key)}: no worker has looked at a run of it"
+        )
     holders, waiters = await store.line(name, stored, 50)
     return wire.GateDetail(
         gate=found,
@@ -52,7 +56,9 @@ async def override(call: Call) -> wire.Done:
     gate, body = call.path["gate"], call.body
     if body.max is not None:
         if body.per_second is not None or body.burst is not None:
-            raise Problem("invalid_payload", "body: max is a limit's, per_second and burst a rate's; give one of them")
+            raise Problem(
+                "invalid_payload", "body: max is a limit's, per_second and burst a rate's; give one of them"
+            )
         await call.client.override_limit(gate, body.key, max=body.max, expires_in=body.expires_in)
     elif body.per_second is not None:
         await call.client.override_rate(
@@ -109,22 +115,74 @@ _STEERING: Final = ("gate_not_found", "configuration", "invalid_payload")
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
-        "GET", "/gates", listing, "read", "Counters in use", {200: wire.GateList},
+        "GET",
+        "/gates",
+        listing,
+        "read",
+        "Counters in use",
+        {200: wire.GateList},
         (
             wire.Query(name="name", about="of the gate of this name"),
             wire.Query(name="search", about="whose name or key holds this", most=200),
-            wire.Query(name="sort", about="by name and key; most waiting first; most executing first", default="name", choices=SORTS),
+            wire.Query(
+                name="sort",
+                about="by name and key; most waiting first; most executing first",
+                default="name",
+                choices=SORTS,
+            ),
             wire.LIMIT,
             wire.CURSOR,
         ),
     ),
     Operation(
-        "GET", "/gates/{gate}", one, "read", "One key's counter, who holds it and who waits", {200: wire.GateDetail},
-        (wire.Query(name="key", about="its key", default=""),), problems=("gate_not_found",),
+        "GET",
+        "/gates/{gate}",
+        one,
+        "read",
+        "One key's counter, who holds it and who waits",
+        {200: wire.GateDetail},
+        (wire.Query(name="key", about="its key", default=""),),
+        problems=("gate_not_found",),
     ),
-    Operation("POST", "/gates/{gate}/override", override, "full", "Have another number hold, for one key or all", {200: wire.Done}, body=wire.Override, problems=_STEERING),
-    Operation("DELETE", "/gates/{gate}/override", remove_override, "full", "Take an override back", {200: wire.Done}, (_KEY,), problems=_STEERING),
-    Operation("POST", "/gates/{gate}/pause", pause, "full", "Start nothing through it", {200: wire.Done}, body=wire.Pause, problems=_STEERING),
-    Operation("POST", "/gates/{gate}/resume", resume, "full", "End a pause", {200: wire.Done}, body=wire.Target, problems=_STEERING),
+    Operation(
+        "POST",
+        "/gates/{gate}/override",
+        override,
+        "full",
+        "Have another number hold, for one key or all",
+        {200: wire.Done},
+        body=wire.Override,
+        problems=_STEERING,
+    ),
+    Operation(
+        "DELETE",
+        "/gates/{gate}/override",
+        remove_override,
+        "full",
+        "Take an override back",
+        {200: wire.Done},
+        (_KEY,),
+        problems=_STEERING,
+    ),
+    Operation(
+        "POST",
+        "/gates/{gate}/pause",
+        pause,
+        "full",
+        "Start nothing through it",
+        {200: wire.Done},
+        body=wire.Pause,
+        problems=_STEERING,
+    ),
+    Operation(
+        "POST",
+        "/gates/{gate}/resume",
+        resume,
+        "full",
+        "End a pause",
+        {200: wire.Done},
+        body=wire.Target,
+        problems=_STEERING,
+    ),
     Operation("GET", "/overrides", overrides, "read", "Overrides and pauses in force", {200: wire.Listing}),
-)  # fmt: skip
+)

@@ -77,10 +77,26 @@ async def metrics(call: Call) -> Response:
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("GET", "/workers", workers, "read", "Workers", {200: wire.Listing}),
-    Operation("GET", "/workflows", workflows, "read", "Workflows that workers have registered", {200: wire.Listing}),
-    Operation("POST", "/workflows/{workflow}/restamp", restamp, "full", "Give its queued runs the current declaration", {200: wire.Done}, body=wire.Nothing, problems=("workflow_not_found", "key_needs_code", "key_failed")),
     Operation(
-        "GET", "/buffers", buffers, "read", "Buffers of events", {200: wire.Listing},
+        "GET", "/workflows", workflows, "read", "Workflows that workers have registered", {200: wire.Listing}
+    ),
+    Operation(
+        "POST",
+        "/workflows/{workflow}/restamp",
+        restamp,
+        "full",
+        "Give its queued runs the current declaration",
+        {200: wire.Done},
+        body=wire.Nothing,
+        problems=("workflow_not_found", "key_needs_code", "key_failed"),
+    ),
+    Operation(
+        "GET",
+        "/buffers",
+        buffers,
+        "read",
+        "Buffers of events",
+        {200: wire.Listing},
         (
             wire.Query(name="workflow", about="of this workflow", most=200),
             wire.Query(name="search", about="whose key holds this", most=200),
@@ -88,10 +104,19 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
             wire.CURSOR,
         ),
     ),
-    Operation("POST", "/buffers/{workflow}/flush", flush, "full", "Fire a buffer now", {200: wire.Triggered}, body=wire.Flush, problems=("workflow_not_found", "invalid_payload")),
+    Operation(
+        "POST",
+        "/buffers/{workflow}/flush",
+        flush,
+        "full",
+        "Fire a buffer now",
+        {200: wire.Triggered},
+        body=wire.Flush,
+        problems=("workflow_not_found", "invalid_payload"),
+    ),
     Operation("GET", "/schedules", schedules, "read", "Schedules", {200: wire.Listing}),
     Operation("GET", "/stats", stats, "read", "What runs, what waits, and for what", {200: dict[str, Any]}),
     Operation("GET", "/healthz", healthz, "open", "The process answers", {200: wire.Health}),
     Operation("GET", "/readyz", readyz, "open", "The store answers", {200: wire.Health}),
     Operation("GET", "/metrics", metrics, "read", "Figures for Prometheus", {200: str}, media="text/plain"),
-)  # fmt: skip
+)

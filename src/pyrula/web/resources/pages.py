@@ -88,7 +88,9 @@ async def sign_in(call: Call) -> Answer:
     who = None if tokens is None else tokens.find(call.body.token)
     if who is None or who.access == "submit":
         call.audit("sign_in_refused", token_of=None if who is None else who.name)
-        raise Problem("unauthenticated", "this token is not in the server's token file, or may not look at the page")
+        raise Problem(
+            "unauthenticated", "this token is not in the server's token file, or may not look at the page"
+        )
     call.audit("sign_in", token_of=who.name)
     cookie = f"{COOKIE}={wire.quoted(call.body.token)}; Max-Age={_COOKIE_SECONDS}; {_cookie(call)}"
     answer = wire.Session(name=who.name, access=who.access, tokens=True, signed_in=True)
@@ -109,25 +111,67 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation("GET", "/", root, "open", "To the page", {307: None}, media=""),
     Operation("GET", "/ui", page, "open", "The page", {200: str}, media="text/html", any_query=True),
     Operation("GET", "/ui/session", session, "read", "Who looks at the page", {200: wire.Session}),
-    Operation("POST", "/ui/session", sign_in, "open", "Sign in with a token", {200: wire.Session}, body=wire.SignIn, problems=("unauthenticated", "invalid_payload")),
+    Operation(
+        "POST",
+        "/ui/session",
+        sign_in,
+        "open",
+        "Sign in with a token",
+        {200: wire.Session},
+        body=wire.SignIn,
+        problems=("unauthenticated", "invalid_payload"),
+    ),
     Operation("DELETE", "/ui/session", sign_out, "open", "Sign out", {200: wire.Done}),
     Operation(
-        "GET", "/ui/live", live, "read", "A view and its changes, as server-sent events", {200: str},
+        "GET",
+        "/ui/live",
+        live,
+        "read",
+        "A view and its changes, as server-sent events",
+        {200: str},
         (
             wire.Query(name="view", about="which", default="overview", choices=tuple(VIEWS)),
             wire.Query(name="name", about="of a gate: its name; of a run: its id"),
             wire.Query(name="key", about="of a gate"),
             wire.Query(name="workflow", about="of this workflow", most=200),
             wire.Query(name="state", about="in this state", choices=get_args(RunState)),
-            wire.Query(name="search", about="whose name or key holds this; of runs: whose key is this", most=200),
+            wire.Query(
+                name="search", about="whose name or key holds this; of runs: whose key is this", most=200
+            ),
             wire.Query(name="sort", about="of gates", choices=SORTS),
             wire.CURSOR,
         ),
         media="text/event-stream",
     ),
-    Operation("GET", "/ui/{view}", page, "open", "The page, at one of its views", {200: str}, media="text/html", any_query=True),
-    Operation("GET", "/ui/{view}/{name}", page, "open", "The page, at one thing", {200: str}, media="text/html", any_query=True),
-    Operation("GET", "/static/{file}", static, "open", "A file of the page", {200: bytes}, media="application/octet-stream"),
+    Operation(
+        "GET",
+        "/ui/{view}",
+        page,
+        "open",
+        "The page, at one of its views",
+        {200: str},
+        media="text/html",
+        any_query=True,
+    ),
+    Operation(
+        "GET",
+        "/ui/{view}/{name}",
+        page,
+        "open",
+        "The page, at one thing",
+        {200: str},
+        media="text/html",
+        any_query=True,
+    ),
+    Operation(
+        "GET",
+        "/static/{file}",
+        static,
+        "open",
+        "A file of the page",
+        {200: bytes},
+        media="application/octet-stream",
+    ),
     Operation("GET", "/favicon.ico", icon, "open", "Its icon", {200: bytes}, media="image/svg+xml"),
     Operation("GET", "/robots.txt", robots, "open", "For crawlers", {200: str}, media="text/plain"),
-)  # fmt: skip
+)

@@ -19,9 +19,17 @@ _REFUSALS: Final = (
     "configuration",
 )
 _OPTIONS: Final = (
-    wire.Query(name="priority", kind="int", about="1 (first) to 5, in place of the declared one", least=1, most=5),
+    wire.Query(
+        name="priority", kind="int", about="1 (first) to 5, in place of the declared one", least=1, most=5
+    ),
     wire.Query(name="delay", kind="number", about="seconds until it may start", least=0, most=1e9),
-    wire.Query(name="expires_in", kind="number", about="drop it if it has not started within these seconds", least=0.001, most=1e9),
+    wire.Query(
+        name="expires_in",
+        kind="number",
+        about="drop it if it has not started within these seconds",
+        least=0.001,
+        most=1e9,
+    ),
 )
 
 
@@ -65,19 +73,39 @@ def _key(call: Call) -> str | None:
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1]
     if not text:
-        raise Problem("bad_request", "Idempotency-Key is empty; leave the header out, or give each request its own")
+        raise Problem(
+            "bad_request", "Idempotency-Key is empty; leave the header out, or give each request its own"
+        )
     return text
 
 
-_KEY_HEADER: Final = (("Idempotency-Key", "the same key with the same body is one run (its id is `name:key`), or one event"),)
+_KEY_HEADER: Final = (
+    ("Idempotency-Key", "the same key with the same body is one run (its id is `name:key`), or one event"),
+)
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
-        "POST", "/{name}", submit, "submit", "Submit a run of the workflow; the body is its params",
-        {202: wire.Accepted}, _OPTIONS, dict, _REFUSALS, headers=_KEY_HEADER,
+        "POST",
+        "/{name}",
+        submit,
+        "submit",
+        "Submit a run of the workflow; the body is its params",
+        {202: wire.Accepted},
+        _OPTIONS,
+        dict,
+        _REFUSALS,
+        headers=_KEY_HEADER,
     ),
     Operation(
-        "POST", "/{name}/events", trigger, "submit", "Send the workflow's trigger an event; the body is the event",
-        {202: wire.Triggered}, (), dict, _REFUSALS, headers=_KEY_HEADER,
+        "POST",
+        "/{name}/events",
+        trigger,
+        "submit",
+        "Send the workflow's trigger an event; the body is the event",
+        {202: wire.Triggered},
+        (),
+        dict,
+        _REFUSALS,
+        headers=_KEY_HEADER,
     ),
-)  # fmt: skip
+)
