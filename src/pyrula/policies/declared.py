@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pyrula.errors import ConfigurationError, shown
@@ -59,7 +60,7 @@ class Declared:
     trigger: CollectStamp | DebounceStamp | None = None
     trigger_key: Key | KeyElsewhere = None
 
-    @property
+    @cached_property
     def routing(self) -> Routing:
         """By the key's value if all gates use one key; else by the shared name, else by the workflow.
 
