@@ -24,12 +24,15 @@ from pyrula.store.shard.tx import Row, Tx
 from pyrula.store.statements import statements
 
 T = TypeVar("T")
+Touched = frozenset[str]
+"""Addresses of blocks that changed rows."""
 Verb = Callable[[Tx], T]
 _PACKAGE: Final = "pyrula.store.postgres"
 _BESIDE: Final = {block: f"{block}_beside" for block in ("submit.timer", "submit.wall_timer", "submit.join")}
 """Blocks that a transaction beside the lock runs in another form: it may commit after turns that began later."""
 _MODIFIES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 _FORGET_EVERY: Final = 1000
+_NO_SCANS: Final = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
 _DONE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
@@ -40,14 +43,15 @@ class Lost(Exception):
 class AnswerLost(Exception):
     """The connection broke while a commit was under way: it may have happened. answers: of the verbs, if it has."""
 
-    def __init__(self, answers: list[Any]) -> None:
+    def __init__(self, answers: list[Any], touched: Touched) -> None:
         super().__init__("the answer to a commit was lost")
-        self.answers = answers
+        self.answers, self.touched = answers, touched
 
 
 class _Block(NamedTuple):
     """A statement. bulk: its parameters are arrays; modifies: it may write."""
 
+    address: str
     name: bytes
     sql: bytes
     bulk: bool
@@ -57,7 +61,9 @@ class _Block(NamedTuple):
 @cache
 def _blocks() -> dict[str, _Block]:
     return {
-        address: _Block(address.encode(), sql.encode(), "[]" in sql, _MODIFIES.search(sql) is not None)
+        address: _Block(
+            address, address.encode(), sql.encode(), "[]" in sql, _MODIFIES.search(sql) is not None
+        )
         for address, sql in statements(_PACKAGE).items()
     }
 
@@ -65,7 +71,7 @@ def _blocks() -> dict[str, _Block]:
 class PostgresTx:
     """A `Tx` on one connection."""
 
-    __slots__ = ("_blocks", "_connection", "_prepared", "_transform", "beside", "now", "wall", "wrote")
+    __slots__ = ("_blocks", "_connection", "_prepared", "_transform", "beside", "now", "touched", "wall")
 
     def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool) -> None:
         self._connection = connection.pgconn
@@ -75,7 +81,8 @@ class PostgresTx:
         self.now = 0
         self.wall = 0
         self.beside = False
-        self.wrote = False
+        self.touched: set[str] = set()
+        """Blocks that changed rows in this transaction."""
 
     def rows(self, block: str, *params: Any) -> list[Row]:
         """All rows of one statement."""
@@ -108,6 +115,11 @@ class PostgresTx:
         """Run several statements without parameters, in one round trip; the rows of the last."""
         return self._fetch(self._checked(self._connection.exec_(text.encode())))
 
+    def alone(self, address: str, text: str, params: Sequence[Any]) -> list[Row]:
+        """The rows of a statement whose tables are named with their schema."""
+        result = self._execute(_Block(address, address.encode(), text.encode(), False, False), params)
+        return self._fetch(result) or [()] * (result.command_tuples or 0)
+
     def _execute(self, block: _Block, params: Sequence[Any]) -> PGresult:
         encoded = [encode(value) for value in params]
         values, formats = [value for value, _ in encoded], [form for _, form in encoded]
@@ -120,7 +132,7 @@ class PostgresTx:
             result = self._connection.exec_prepared(block.name, values, formats, BINARY)  # type: ignore[arg-type]  # NULL is None
         self._checked(result)
         if block.modifies and (result.ntuples or result.command_tuples):
-            self.wrote = True
+            self.touched.add(block.address)
         return result
 
     def _fetch(self, result: PGresult) -> list[Row]:
@@ -137,18 +149,25 @@ class PostgresTx:
         raise errors.error_from_result(result)
 
 
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Whether a pooler is in between: it answers with a process number of its own making, and each transaction
+    may be on another process of the server."""
+    own = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return own is None or own[0] != connection.info.backend_pid
+
+
 class Connection:
     """A connection of one thread to one shard. clock: None for the server's."""
 
     def __init__(self, address: Address, clock: Clock | None) -> None:
         self._clock = None if isinstance(clock, SystemClock) else clock
-        self._lock = address.lock
         self._schema = address.schema
         self._db = psycopg.connect(address.conninfo, autocommit=True)
-        # A pooler answers with a process number of its own making, and may give each transaction another server.
-        own = self._db.execute("SELECT pg_backend_pid()").fetchone()
-        self.pooled = own is None or own[0] != self._db.info.backend_pid
+        self.pooled = is_pooled(self._db)
+        if not self.pooled:  # for statements by themselves; transactions say so each time
+            self._db.execute(_NO_SCANS)
         self._tx = PostgresTx(self._db, prepare=not self.pooled)
+        self._names = {"schema": address.schema, "channel": address.channel, "lock": address.lock}
         self._sql = statements(_PACKAGE)
         self._seen = (0, 0)
         self._number = 0  # of the clock's row
@@ -165,8 +184,8 @@ class Connection:
 
     # -- transactions
 
-    def write(self, verbs: Sequence[Verb[Any]], token: bytes, *, locked: bool) -> tuple[list[Any], bool]:
-        """Run verbs in one transaction; their answers, and whether anything was written.
+    def write(self, verbs: Sequence[Verb[Any]], token: bytes, *, locked: bool) -> tuple[list[Any], Touched]:
+        """Run verbs in one transaction; their answers, and the blocks that changed rows.
 
         locked: under the shard's lock; else beside it, where only what touches no lane and no gate may run. token:
         remembered with the commit (`committed`). What a verb raises rolls all of them back. Raises `Lost`, `AnswerLost`,
@@ -176,24 +195,25 @@ class Connection:
         try:
             self._begin("connection.begin_locked" if locked else "connection.begin", beside=not locked)
             answers = [verb(tx) for verb in verbs]
-            if tx.wrote:
+            if tx.touched:
                 self._keep(token, locked=locked)
         except BaseException:
             self._roll_back()
             raise
-        if not tx.wrote:
+        if not tx.touched:
             self._roll_back()
-            return answers, False
+            return answers, frozenset()
+        touched = frozenset(tx.touched)
         try:
             tx.script("COMMIT")
         except Lost:
-            raise AnswerLost(answers) from None
+            raise AnswerLost(answers, touched) from None
         except BaseException:
             self._roll_back()
             raise
         if locked and self._number % _FORGET_EVERY == 0:
             self._forget()
-        return answers, True
+        return answers, touched
 
     def _keep(self, token: bytes, *, locked: bool) -> None:
         """What goes with every commit: its token, and under the lock the clock."""
@@ -228,16 +248,25 @@ class Connection:
         finally:
             self._roll_back()
 
+    def ask(self, block: str, *params: Any) -> list[Row]:
+        """Run one statement by itself, without a transaction around it; a row for each that it changed."""
+        return self._tx.alone(block, self._sql[block].format(**self._names), params)
+
+    @property
+    def wall(self) -> int | None:
+        """What the store's own clock says; None: it goes by the server's."""
+        return None if self._clock is None else self._clock.wall()
+
     def _begin(self, block: str, *, beside: bool = False) -> None:
         tx = self._tx
         tx.beside = beside
-        rows = tx.script(self._sql[block].format(schema=self._schema, lock=self._lock))
+        rows = tx.script(self._sql[block].format(**self._names))
         assert len(rows) == 1, f"schema {self._schema}: the table clock is empty"
         number, time, wall, server_wall, self._horizon = rows[0]
         now_wall = server_wall if self._clock is None else self._clock.wall()
-        tx.wrote = (
-            now_wall < wall and not beside
-        )  # the clock was set back: time goes on from here, for everybody
+        tx.touched.clear()
+        if now_wall < wall and not beside:  # the clock was set back: time goes on from here, for everybody
+            tx.touched.add("connection.tick")
         if number == self._number:  # nobody has written the time since: what was read counts, too
             time, wall = self._seen
         # The store's time never runs backwards: a wall clock that steps back adds nothing.

@@ -15,26 +15,33 @@ from psycopg import sql
 from psycopg.pq import ConnStatus
 
 from pyrula.ids import chance
+from pyrula.store.postgres.connection import is_pooled
 
 _log = logging.getLogger("pyrula.store")
-_LONGEST_PAUSE: Final = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_POLL_SECONDS: Final = 0.5
+"""Behind a pooler nobody can listen: whoever waits looks this often."""
+_GLANCE_SECONDS: Final = 20.0
+"""Even while listening: a message may have gone to a process that is stopped."""
 
 
 class Listener:
-    """heard: called in the listener's thread with the channel of each message, and with None after a reconnect,
-    when messages may have been missed. poll: seconds after which it calls so anyway; None for never."""
+    """heard: called in the listener's thread, with the channel and payload of a message; with None after a
+    connect, when messages may have been missed, and now and then."""
 
     def __init__(
-        self,
-        conninfo: str,
-        channels: Sequence[str],
-        heard: Callable[[str | None], None],
-        poll: float | None = None,
+        self, conninfo: str, channels: Sequence[str], heard: Callable[[str | None, str], None]
     ) -> None:
-        self._conninfo, self._channels, self._heard, self._poll = conninfo, tuple(channels), heard, poll
+        self._conninfo, self._channels, self._heard = conninfo, tuple(channels), heard
+        self._pid: int | None = None
         self._stop_read, self._stop_write = os.pipe()
         self._thread = threading.Thread(target=self._run, name="pyrula-listen", daemon=True)
         self._thread.start()
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process behind the listening connection; None while nobody listens."""
+        return self._pid
 
     def close(self) -> None:
         """Stop the thread. Blocks for as long as a connect may take."""
@@ -44,40 +51,50 @@ class Listener:
         os.close(self._stop_write)
 
     def _run(self) -> None:
-        pause = 0.05
+        pause = _FIRST_PAUSE
         while True:
             try:
                 with psycopg.connect(self._conninfo, autocommit=True) as connection:
+                    if is_pooled(connection):
+                        break
                     for channel in self._channels:
                         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-                    pause = 0.05
-                    self._heard(None)
+                    pause, self._pid = _FIRST_PAUSE, connection.info.backend_pid
+                    self._heard(None, "")
                     if self._listen(connection):
                         return
             except psycopg.Error as error:
-                _log.warning(
-                    "listening for news of the store failed, trying again in %.1f s: %s", pause, error
-                )
+                _log.warning("listening for news of the store failed, again in %.1f s: %s", pause, error)
+            finally:
+                self._pid = None
             if self._stopped(pause * (0.5 + chance())):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
+        _log.warning(
+            "a pooler is in between, and none can listen through it: looking every %g s instead; give a direct URL with "
+            "?listen=",
+            _POLL_SECONDS,
+        )
+        while not self._stopped(_POLL_SECONDS * (0.75 + chance() / 2)):
+            self._heard(None, "")
 
     def _listen(self, connection: psycopg.Connection[Any]) -> bool:
         """Pass messages on until told to stop (True) or until the connection breaks (False)."""
         pgconn = connection.pgconn
         while pgconn.status == ConnStatus.OK:
-            ready, _, _ = select.select([pgconn.socket, self._stop_read], [], [], self._poll)
+            glance = _GLANCE_SECONDS * (0.75 + chance() / 2)
+            ready, _, _ = select.select([pgconn.socket, self._stop_read], [], [], glance)
             if self._stop_read in ready:
                 return True
             if not ready:
-                self._heard(None)
+                self._heard(None, "")
             with contextlib.suppress(psycopg.OperationalError):
                 pgconn.consume_input()
-            channels = set()
+            messages = set()
             while (message := pgconn.notifies()) is not None:
-                channels.add(message.relname.decode())
-            for channel in channels:
-                self._heard(channel)
+                messages.add((message.relname.decode(), message.extra.decode()))
+            for channel, text in messages:
+                self._heard(channel, text)
         return False
 
     def _stopped(self, seconds: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 from collections import deque
@@ -15,8 +16,9 @@ import psycopg
 from pyrula.clock import SECOND, SystemClock
 from pyrula.errors import StoreBusy, StoreClosed, StoreUnavailable
 from pyrula.ids import chance, token
-from pyrula.store.postgres.connection import AnswerLost, Connection, Lost, Verb
+from pyrula.store.postgres.connection import AnswerLost, Connection, Lost, Touched, Verb
 
+_log = logging.getLogger("pyrula.store")
 T = TypeVar("T")
 Kind = Literal["locked", "beside", "read"]
 """Under the shard's lock; a write beside it; a read."""
@@ -26,6 +28,8 @@ _GATHER: Final = 256
 _GIVE_UP_SECONDS: Final = 60
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
 _SWITCH_SECONDS: Final = 0.0001
+_TELL_EVERY: Final = 5_000
+"""µs between rounds of news while commits follow each other."""
 _AGAIN: Final = frozenset(
     {
         "40001",  # serialization_failure
@@ -69,19 +73,31 @@ _CLOCK: Final = SystemClock()  # how long to try is about this machine, whatever
 
 
 class _Ask(NamedTuple):
-    verb: Verb[Any]
+    """verb: of a transaction, or if alone, a question to the connection."""
+
+    verb: Callable[[Any], Any]
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
+    alone: bool = False
 
 
 class Pump:
-    """Verbs go in, answers come out. connect: makes the connection, in the pump's thread, and again after a loss.
-    wrote: called in the pump's thread after each commit, before the answers are given."""
+    """Verbs go in, answers come out. All three are called in the pump's thread: connect makes the connection, and
+    again after a loss; wrote hears of each commit before its answers are given; tell passes news on to other
+    processes, after the answers and not for each of many commits."""
 
     def __init__(
-        self, kind: Kind, connect: Callable[[], Connection], wrote: Callable[[], None], place: str
+        self,
+        kind: Kind,
+        place: str,
+        connect: Callable[[], Connection],
+        wrote: Callable[[Touched], None],
+        tell: Callable[[Connection, Touched], None],
     ) -> None:
-        self._kind, self._connect, self._wrote, self._place = kind, connect, wrote, place
+        self._kind, self._place = kind, place
+        self._connect, self._wrote, self._tell = connect, wrote, tell
+        self._news: set[str] = set()
+        self._told = 0
         self._connection: Connection | None = None
         self._waiting: deque[_Ask] = deque()
         self._ready = threading.Condition()
@@ -96,16 +112,27 @@ class Pump:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        self._enqueue(_Ask(verb, future, loop))
+        return await future
+
+    async def ask(self, question: Callable[[Connection], T]) -> T:
+        """The answer to a question that is one statement by itself; it takes its place among the verbs."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._enqueue(_Ask(question, future, loop, alone=True))
+        return await future
+
+    def _enqueue(self, ask: _Ask) -> None:
         with self._ready:
             if self._closed:
                 raise StoreClosed(f"the store {self._place} was closed; open it again with open_store()")
-            self._waiting.append(_Ask(verb, future, loop))
+            self._waiting.append(ask)
             if self._thread is None:
-                # A daemon: a program that forgets to close the store ends all the same; commits are whole or not at all.
+                # A daemon: a program that forgets to close the store ends all the same; commits are whole or not
+                # at all.
                 self._thread = threading.Thread(target=self._pump, name=f"pyrula-{self._kind}", daemon=True)
                 self._thread.start()
             self._ready.notify()
-        return await future
 
     def close(self) -> None:
         """Let the transaction under way end, and the thread with it. What still waits gets `StoreClosed`. Blocks."""
@@ -128,18 +155,35 @@ class Pump:
                     batch += self._waiting
                     self._waiting.clear()
                     break
-            self._serve([ask for ask in batch if not ask.future.cancelled()])
+            live = [ask for ask in batch if not ask.future.cancelled()]
+            self._serve([ask for ask in live if not ask.alone])
+            for ask in live:
+                if ask.alone:
+                    self._serve([ask])
+            if self._news and (not self._waiting or _CLOCK.monotonic() - self._told > _TELL_EVERY):
+                self._pass_news_on()
         if self._connection is not None:
             self._connection.close()
         _answer(
             [(ask, StoreClosed(f"the store {self._place} was closed before this was done")) for ask in batch]
         )
 
+    def _pass_news_on(self) -> None:
+        """Wake other processes. A failure is not repeated: whoever was not told looks by itself before long."""
+        news, self._told = frozenset(self._news), _CLOCK.monotonic()
+        self._news.clear()
+        connection = self._connection
+        if connection is not None and connection.alive:
+            try:
+                self._tell(connection, news)
+            except (Lost, psycopg.Error) as error:
+                _log.warning("%s: nobody was told of news: %s", self._place, error)
+
     def _serve(self, batch: list[_Ask]) -> None:
         if not batch:
             return
         try:
-            answers, written = self._persist([ask.verb for ask in batch])
+            answers, touched = self._persist([ask.verb for ask in batch], alone=batch[0].alone)
         except Exception as error:
             if len(batch) == 1:
                 _answer([(batch[0], error)])
@@ -149,30 +193,33 @@ class Pump:
                 for ask in batch:
                     self._serve([ask])
             return
-        if written:
-            self._wrote()
+        if touched:
+            self._news |= touched
+            self._wrote(touched)
         _answer(list(zip(batch, answers, strict=True)))
 
-    def _persist(self, verbs: list[Verb[Any]]) -> tuple[list[Any], bool]:
+    def _persist(self, verbs: list[Callable[[Any], Any]], *, alone: bool) -> tuple[list[Any], Touched]:
         """Run verbs, again and again while the server is away or others are in the way."""
         give_up = _CLOCK.monotonic() + _GIVE_UP_SECONDS * SECOND
         pause = _FIRST_PAUSE
-        unsure: tuple[bytes, list[Any]] | None = None
+        unsure: tuple[bytes, AnswerLost] | None = None
         while True:
             mark = token()
             try:
                 connection = self._connected()
                 with _SWITCH.quick():
                     if unsure is not None:
-                        lost_mark, answers = unsure
+                        lost_mark, lost = unsure
                         if connection.committed(lost_mark):
-                            return answers, True
+                            return lost.answers, lost.touched
                         unsure = None
+                    if alone:
+                        return [verb(connection) for verb in verbs], frozenset()
                     if self._kind == "read":
-                        return connection.read(verbs), False
+                        return connection.read(verbs), frozenset()
                     return connection.write(verbs, mark, locked=self._kind == "locked")
             except AnswerLost as error:
-                unsure, trouble = (mark, error.answers), f"{error}"
+                unsure, trouble = (mark, error), f"{error}"
             except Lost as error:
                 trouble = f"the connection was lost ({error})"
             except psycopg.Error as error:

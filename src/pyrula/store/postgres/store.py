@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 
 from pyrula.clock import Clock, SystemClock
 from pyrula.errors import StoreClosed, StoreUnavailable
-from pyrula.ids import store_id, token
+from pyrula.ids import store_id
 from pyrula.store.postgres.address import address
-from pyrula.store.postgres.connection import AnswerLost, Connection, Lost
+from pyrula.store.postgres.connection import Connection, Lost, PostgresTx, Touched
 from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import is_there, prepare
 from pyrula.store.postgres.pump import Kind, Pump
-from pyrula.store.shard import register
+from pyrula.store.postgres.wake import Sleep
+from pyrula.store.protocol import Handed, Registration, TurnRequest
+from pyrula.store.shard import turn
 from pyrula.store.shard.shard import ShardStore
 from pyrula.store.shard.tx import Tx
 
 T = TypeVar("T")
+_VERIFY_SECONDS: Final = 1.0
+"""How long work that was put beside the lock may lie before everybody is woken for it."""
 
 
 class PostgresStore(ShardStore):
@@ -40,6 +44,9 @@ class PostgresStore(ShardStore):
         self._closed = False
         self._listener: Listener | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._sleep = Sleep(store_id(), self._address.channel)
+        self._verifying: asyncio.TimerHandle | None = None
+        self._verifies: set[asyncio.Task[None]] = set()
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
 
@@ -58,6 +65,10 @@ class PostgresStore(ShardStore):
 
     async def close(self) -> None:
         self._closed = True
+        if self._verifying is not None:
+            self._verifying.cancel()
+        for task in self._verifies:
+            task.cancel()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -83,9 +94,11 @@ class PostgresStore(ShardStore):
     def _pump(self, name: str, kind: Kind) -> Pump:
         if self._closed:
             raise StoreClosed(f"the store {self._address.shown} was closed; open it again with open_store()")
+        self._loop = asyncio.get_running_loop()
         pump = self._pumps.get(name)
         if pump is None:
-            pump = self._pumps[name] = Pump(kind, self._connect, self._wrote, self._address.shown)
+            pump = Pump(kind, self._address.shown, self._connect, self._wrote, self._sleep.tell)
+            self._pumps[name] = pump
         return pump
 
     async def write(self, verb: Callable[[Tx], T]) -> T:
@@ -108,14 +121,45 @@ class PostgresStore(ShardStore):
             try:
                 if self._beat is None or not self._beat.alive:
                     self._beat = self._connect()
-                (alive,), _ = self._beat.write(
-                    [lambda tx: register.heartbeat(tx, incarnation)], token(), locked=False
-                )
-            except (Lost, AnswerLost, psycopg.OperationalError) as error:
+                return bool(self._beat.ask("wake.beat", incarnation, self._beat.wall))
+            except (Lost, psycopg.OperationalError) as error:
                 raise StoreUnavailable(
                     f"{self._address.shown}: a heartbeat did not get through: {error}; beat again"
                 ) from error
-        return bool(alive)
+
+    # -- workers
+
+    async def register(self, registration: Registration) -> None:
+        self._sleep.here.add(registration.incarnation)
+        await super().register(registration)
+
+    async def leave(self, incarnation: str) -> None:
+        self._sleep.here.discard(incarnation)
+        await self.write(lambda tx: self._sleep.rise(tx))  # or it would be woken for what it gives back
+        await super().leave(incarnation)
+        self.nudge()
+
+    async def turn(self, request: TurnRequest) -> Handed:
+        if not request.outcomes and self._sleep.may_look:
+            served = self._hall.serves.get(request.incarnation)
+            if served is not None:
+                handed = await self._pump("read", "read").ask(
+                    lambda connection: self._sleep.look(connection, request, served, self._broom)
+                )
+                if handed is not None:
+                    return handed
+        handed = await self.write(lambda tx: self._turn(tx, request))
+        if self._sleep.just_lay_down():
+            # Who put work down just before could not see that somebody sleeps.
+            if await self._pump("read", "read").ask(lambda connection: connection.ask("wake.waiting")):
+                self.nudge()
+        return handed
+
+    def _turn(self, tx: Tx, request: TurnRequest) -> Handed:
+        handed = turn.turn(tx, request, self._hall, self._broom)
+        assert isinstance(tx, PostgresTx)
+        self._sleep.after_turn(tx, request, handed, self._listener.pid if self._listener else None)
+        return handed
 
     # -- nudges
 
@@ -123,25 +167,61 @@ class PostgresStore(ShardStore):
         super().listen(nudge)
         self._loop = asyncio.get_running_loop()
         if self._listener is None and not self._closed:
-            self._listener = Listener(
-                self._address.listen or self._address.conninfo, [self._address.channel], self._heard
-            )
+            where = self._address.listen or self._address.conninfo
+            self._listener = Listener(where, self._sleep.channels, self._heard)
 
     async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
         nudge = asyncio.Event()
         self.listen(nudge)
         try:
-            await self.clock.wait(nudge, timeout)
+            if not await self._lie_down():
+                await self.clock.wait(nudge, timeout)
         finally:
             self.unlisten(nudge)
 
-    def _heard(self, channel: str | None) -> None:
+    async def _lie_down(self) -> bool:
+        """Ask to be told of runs that end; True if that was not asked before, so that some may have ended."""
+        pid = self._listener.pid if self._listener else None
+        if pid is None or self._sleep.waits:
+            return False
+        self._sleep.waits = True
+        await self.append(lambda tx: self._sleep.lie_down(tx, pid))
+        return True
+
+    def _heard(self, channel: str | None, text: str) -> None:
+        """In the listener's thread."""
+        if self._sleep.concerns(channel, text):
+            self._on_loop(self.nudge)
+
+    def _wrote(self, touched: Touched) -> None:
+        """In a pump's thread."""
+        self._on_loop(lambda: self._after_write(touched))
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.nudge)
+            loop.call_soon_threadsafe(call)
 
-    def _wrote(self) -> None:
-        self._heard(None)
+    def _after_write(self, touched: Touched) -> None:
+        self.nudge()
+        if "submit.join_beside" in touched and self._verifying is None and not self._closed:
+            loop = asyncio.get_running_loop()
+            self._verifying = loop.call_later(_VERIFY_SECONDS, self._verify, loop)
+
+    def _verify(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._verifying = None
+        task = loop.create_task(self._wake_all_if_work_lies())
+        self._verifies.add(task)
+        task.add_done_callback(self._verifies.discard)
+
+    async def _wake_all_if_work_lies(self) -> None:
+        """Whoever was woken for a submit may be stopped, or have died over it."""
+        try:
+            pump = self._pump("read", "read")
+            if await pump.ask(lambda connection: connection.ask("wake.waiting")):
+                await pump.ask(lambda connection: connection.ask("wake.all"))
+        except (StoreClosed, StoreUnavailable):
+            return  # whoever opens it next looks
 
 
 def exists(url: str) -> bool:

@@ -46,6 +46,14 @@ FROM lanes
 WHERE unit = $1::bytea AND state = 1 AND (wait_seq, id) > ($2::bigint, $3::bytea)
 ORDER BY wait_seq, id LIMIT $4::bigint
 
+-- name: few_lines
+-- Enough where few wait; $2 rows say that more may.
+SELECT l.gate, l.workflow, l.wait_stamp
+FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, n)
+CROSS JOIN LATERAL (
+    SELECT m.gate, m.workflow, m.wait_stamp FROM lanes AS m WHERE m.gate = u.gate AND m.state = 2 LIMIT u.n
+) AS l
+
 -- name: lines
 -- The distinct (workflow, stamp) of the lanes that wait at a gate, by skipping from each to the next.
 WITH RECURSIVE line AS (

@@ -35,6 +35,14 @@ CREATE TABLE commits (         -- tells whether a commit whose answer was lost h
 );
 CREATE INDEX commits_at ON commits (at);
 
+CREATE TABLE sleepers (        -- processes that are to be told of news
+    name       text    COLLATE "C" NOT NULL,     -- of the store object; ends the name of its channel
+    worker     integer NOT NULL,          -- 1: a worker has room; 0: somebody waits for runs to end
+    pid        bigint  NOT NULL,          -- the server's process behind its listening connection
+    since      bigint  NOT NULL,
+    PRIMARY KEY (name, worker)
+) WITH (fillfactor = 50);
+
 CREATE TABLE stamps (          -- immutable; many runs share one
     id         bytea   PRIMARY KEY,       -- digest
     stamp      bytea   NOT NULL

@@ -1,0 +1,130 @@
+"""Who sleeps, and who is to be woken: a NOTIFY only after the commit, only if somebody sleeps, and for one of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyrula.store.postgres.connection import Connection, PostgresTx, Touched
+from pyrula.store.protocol import Handed, TurnRequest
+from pyrula.store.shard.drain import Broom
+from pyrula.store.shard.tx import Tx
+
+_WORKER, _CLIENT = 1, 0
+_WORK: Final = frozenset(
+    {
+        "submit.join",
+        "submit.join_beside",
+        "submit.bell",
+        "submit.timer",
+        "submit.timer_beside",
+        "submit.wall_timer",
+        "submit.wall_timer_beside",
+        "trigger.open",
+        "trigger.grow",
+        "schedule.put",
+        "schedule.next",
+        "steer.set",
+        "steer.remove",
+        "steer.dirty",
+        "steer.dirty_key",
+        "finish.free",
+    }
+)
+"""Blocks that leave work for a worker, or make something due."""
+_LEFT_OVER: Final = "a turn had more than its worker has room for"
+
+
+class Sleep:
+    """What this store object knows of its own sleep. name: ends the name of its channel."""
+
+    def __init__(self, name: str, channel: str) -> None:
+        self._name, self._channel = name, channel
+        self.here: set[str] = set()
+        """Incarnations of this object's workers."""
+        self.waits = False
+        """A client of it has asked to be told of runs that end."""
+        self._asleep = False  # it is written down, with the connection that listens now
+        self._is_written = False  # it is written down, maybe with one that is gone
+        self._lay_down = False
+        self._listens = False
+
+    @property
+    def channels(self) -> tuple[str, str]:
+        """The one for everybody, and its own."""
+        return self._channel, f"{self._channel}_{self._name}"
+
+    # -- its own sleep
+
+    @property
+    def may_look(self) -> bool:
+        """Whether a look without the lock is enough to go on sleeping: it is told of work, or looks all the time."""
+        return self._asleep or not self._listens
+
+    def after_turn(self, tx: PostgresTx, request: TurnRequest, handed: Handed, pid: int | None) -> None:
+        """Have it known whether this worker has room, within the turn."""
+        self._listens = pid is not None
+        has_room = len(handed.claims) < request.wanted
+        if has_room:
+            tx.touched -= _WORK  # whatever this turn made due was looked at by itself
+        else:
+            tx.touched.add(_LEFT_OVER)
+        sleeps = has_room and handed.next_in != 0 and not handed.lost
+        if sleeps and pid is not None and not self._asleep:
+            tx.run("wake.sleep", self._name, _WORKER, pid, tx.now)
+            self._asleep = self._is_written = self._lay_down = True
+        elif self._is_written and not has_room:
+            self.rise(tx)
+
+    def rise(self, tx: Tx) -> None:
+        """No worker of it wants to be woken, until the next one finds nothing to do."""
+        tx.run("wake.rise", self._name, _WORKER)
+        self._asleep = self._is_written = False
+
+    def just_lay_down(self) -> bool:
+        """Once after each time that it was written down as asleep."""
+        lay_down, self._lay_down = self._lay_down, False
+        return lay_down
+
+    def look(
+        self, connection: Connection, request: TurnRequest, served: frozenset[str], broom: Broom
+    ) -> Handed | None:
+        """What a turn that has nothing to do would answer; None if there is something to do."""
+        room = request.wanted > 0
+        rows = connection.ask("wake.look", request.incarnation, sorted(served), int(room), connection.wall)
+        now, wall, work, suspects, *times = rows[0]
+        token, timer, buffer, override, lapse, wall_timer, schedule = times
+        waits = [time - now for time in (token, timer, buffer, override, lapse) if time is not None]
+        waits += [time - wall for time in (wall_timer, schedule) if time is not None]
+        if suspects:
+            waits.append(broom.next_deadlock - now)
+        if work or (waits and min(waits) <= 0):
+            return None
+        return Handed(now=now, next_in=min(waits) if waits else None)
+
+    def lie_down(self, tx: Tx, pid: int) -> None:
+        """A client waits for runs to end."""
+        tx.run("wake.sleep", self._name, _CLIENT, pid, tx.now)
+
+    def concerns(self, channel: str | None, text: str) -> bool:
+        """Whether a message is about somebody here; it may end a sleep."""
+        if channel is None:  # maybe one was missed
+            self._asleep = self.waits = False
+            return True
+        if channel == self._channel:
+            return text in self.here
+        if text == "end":
+            self.waits = False
+        else:
+            self._asleep = self._is_written = False
+        return True
+
+    # -- others
+
+    def tell(self, connection: Connection, touched: Touched) -> None:
+        """Wake those whom these changes concern."""
+        if touched & _WORK or _LEFT_OVER in touched:
+            connection.ask("wake.one")
+        if "finish.run" in touched:
+            connection.ask("wake.clients")
+        if "settle.signal" in touched:
+            connection.ask("wake.signals")

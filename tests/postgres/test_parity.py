@@ -1,0 +1,59 @@
+"""The two backends are siblings: same tables, same columns, same SQL blocks with the same parameters."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pyrula.store.statements import statements
+
+SQLITE, POSTGRES = statements("pyrula.store.sqlite"), statements("pyrula.store.postgres")
+OWN = {
+    "connection.read_time",  # PostgreSQL reads the time with the lock …
+    "connection.time",  # … and writes it with the commit
+    "connection.create",
+    "schema.schema",
+}
+EXTRA_TABLES = {"clock", "passes", "commits", "sleepers", "bells", "arrivals"}
+EXTRA_COLUMNS = {
+    "inbox": {"xid", "id"},
+    "lanes": {"v"},
+    "units": {"v"},
+    "gates": {"v"},
+}
+MOVED_COLUMNS = {"meta": {"time", "wall", "turn", "vtime", "steering"}}
+
+
+def tables(schema: str) -> dict[str, set[str]]:
+    found = {}
+    for name, body in re.findall(r"^CREATE TABLE (\w+) \((.*?)^\)", schema, flags=re.MULTILINE | re.DOTALL):
+        lines = [line.strip() for line in body.split("\n")]
+        found[name] = {
+            match[0] for line in lines if (match := re.match(r"[a-z_]+(?=\s)", line)) and not line.startswith("--")
+        }
+    return found
+
+
+def parameters(block: str) -> set[str]:
+    return set(re.findall(r"[?$](\d+)", block))
+
+
+@pytest.mark.parametrize("block", sorted(SQLITE.keys() - OWN))
+def test_a_block_of_sqlite_has_a_sibling_that_takes_the_same(block: str) -> None:
+    assert block in POSTGRES
+    assert parameters(POSTGRES[block]) == parameters(SQLITE[block])
+
+
+@pytest.mark.parametrize("block", sorted(POSTGRES.keys() - SQLITE.keys()))
+def test_a_block_that_only_postgresql_has_says_why_it_differs(block: str) -> None:
+    file = block.partition(".")[0]
+    assert "Differs:" in POSTGRES[block] or file in ("connection", "wake", "migrate")
+
+
+def test_the_tables_have_the_same_columns() -> None:
+    ours, theirs = tables(POSTGRES["schema.schema"]), tables(SQLITE["schema.schema"])
+    assert ours.keys() - EXTRA_TABLES == theirs.keys()
+    for table, columns in theirs.items():
+        expected = (columns | EXTRA_COLUMNS.get(table, set())) - MOVED_COLUMNS.get(table, set())
+        assert ours[table] == expected, table
