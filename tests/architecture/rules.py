@@ -14,6 +14,8 @@ BANNED_WORDS = frozenset({"job", "jobs", "manager", "managers", "util", "utils",
 TASK = frozenset({"task", "tasks"})
 SEED_ARGUMENTS = frozenset({"task_poller_pool_size", "task_poller_limiter"})  # of Worker, as its seed has them
 TEMPORAL_PLACES = frozenset({"temporal", "limiters"})  # the seed of the limiters speaks Temporal's words
+LIMITERS_EDGE = frozenset({"__init__", "asking", "cgroup", "events", "hub", "os", "worker"})
+"""Of the limiters, what reads clocks and the machine, or runs under the hub's lock; all else decides."""
 # Written so that no pattern is a match of its own.
 ADDRESS = re.compile(r"p[y]pi\.o|python[h]osted|n[p]mjs\.|deb\.d[e]bian")
 MACHINE_PATH = re.compile(r"(^|[^A-Za-z0-9_.])/(wor[k]|roo[t]|far[m])/")
@@ -199,7 +201,9 @@ def unlisted_modules(root: Path) -> list[str]:
     package = root / "src/pyrula"
     pure = set(contract(root, "pure")["source_modules"])
     hidden = set(contract(root, "backends-hidden")["protected_modules"])
-    wanted = [(f"pyrula.{name}", pure, "pure") for name in ("model", "policies", "admission", "limiters")]
+    wanted = [(f"pyrula.{name}", pure, "pure") for name in ("model", "policies", "admission")]
+    deciding = sorted({path.stem for path in (package / "limiters").glob("*.py")} - LIMITERS_EDGE)
+    wanted += [(f"pyrula.limiters.{name}", pure, "pure") for name in deciding]
     wanted += [(f"pyrula.store.{name}", hidden, "backends-hidden") for name in ("sqlite", "postgres")]
     return [
         f"{module} exists and the contract `{which}` does not list it"

@@ -12,8 +12,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from pyrula.clock import SECOND
 from pyrula.errors import ConfigurationError, shown
+from pyrula.model.duration import SECOND
 
 LIMITABLES: Final = (
     "workflow",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyrula.clock import SECOND
 from pyrula.limiters.levels import Level, LimitedBy
+from pyrula.model.duration import SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pyrula.clock import SECOND
 from pyrula.limiters.asking import Ask
 from pyrula.limiters.config import (
     DEFAULT_CHECK_FREQUENCY,
@@ -22,6 +21,7 @@ from pyrula.limiters.events import WaitStarted, WaitStopped
 from pyrula.limiters.leaky import Bucket
 from pyrula.limiters.levels import Level, LimitedBy, Room, room
 from pyrula.limiters.stats import Stats, stats_of
+from pyrula.model.duration import SECOND
 
 if TYPE_CHECKING:
     from pyrula.limiters.hub import Hub

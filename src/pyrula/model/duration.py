@@ -10,7 +10,10 @@ from typing import Final
 Duration = float | timedelta
 """Seconds (int or float), or a timedelta."""
 
-LONGEST: Final = 100 * 366 * 86_400 * 1_000_000
+SECOND: Final = 1_000_000
+"""µs in a second, for what decides and may not see a clock."""
+
+LONGEST: Final = 100 * 366 * 86_400 * SECOND
 """µs of the longest duration accepted: a hundred years. It keeps every instant inside 63 bits."""
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -28,7 +31,7 @@ def to_us(value: object) -> int:
     elif abs(value) > LONGEST:  # before str(): an int may have more digits than Python will write out
         us = LONGEST + 1 if value > 0 else -LONGEST - 1
     else:
-        us = round(Fraction(str(float(value) if isinstance(value, float) else int(value))) * 1_000_000)
+        us = round(Fraction(str(float(value) if isinstance(value, float) else int(value))) * SECOND)
     if abs(us) > LONGEST:
         raise ValueError("at most a hundred years")
     return us
