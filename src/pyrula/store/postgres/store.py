@@ -13,7 +13,7 @@ from pyrula.clock import Clock, SystemClock
 from pyrula.errors import StoreClosed, StoreUnavailable
 from pyrula.ids import store_id
 from pyrula.store.postgres.address import address
-from pyrula.store.postgres.connection import Connection, Lost, PostgresTx, Touched
+from pyrula.store.postgres.connection import Connection, Lost, Touched
 from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import is_there, prepare
 from pyrula.store.postgres.pump import Kind, Pump
@@ -140,7 +140,7 @@ class PostgresStore(ShardStore):
         self.nudge()
 
     async def turn(self, request: TurnRequest) -> Handed:
-        if not request.outcomes and self._sleep.may_look:
+        if not request.outcomes and self._sleep.may_look(self._pid):
             served = self._hall.serves.get(request.incarnation)
             if served is not None:
                 handed = await self._pump("read", "read").ask(
@@ -157,8 +157,7 @@ class PostgresStore(ShardStore):
 
     def _turn(self, tx: Tx, request: TurnRequest) -> Handed:
         handed = turn.turn(tx, request, self._hall, self._broom)
-        assert isinstance(tx, PostgresTx)
-        self._sleep.after_turn(tx, request, handed, self._listener.pid if self._listener else None)
+        self._sleep.after_turn(tx, request, handed, self._pid)
         return handed
 
     # -- nudges
@@ -181,12 +180,17 @@ class PostgresStore(ShardStore):
 
     async def _lie_down(self) -> bool:
         """Ask to be told of runs that end; True if that was not asked before, so that some may have ended."""
-        pid = self._listener.pid if self._listener else None
+        pid = self._pid
         if pid is None or self._sleep.waits:
             return False
         self._sleep.waits = True
         await self.append(lambda tx: self._sleep.lie_down(tx, pid))
         return True
+
+    @property
+    def _pid(self) -> int | None:
+        """The server's process behind the listening connection; None if nobody listens now."""
+        return None if self._listener is None else self._listener.pid
 
     def _heard(self, channel: str | None, text: str) -> None:
         """In the listener's thread."""

@@ -46,7 +46,6 @@ class Sleep:
         self._asleep = False  # it is written down, with the connection that listens now
         self._is_written = False  # it is written down, maybe with one that is gone
         self._lay_down = False
-        self._listens = False
 
     @property
     def channels(self) -> tuple[str, str]:
@@ -55,19 +54,19 @@ class Sleep:
 
     # -- its own sleep
 
-    @property
-    def may_look(self) -> bool:
-        """Whether a look without the lock is enough to go on sleeping: it is told of work, or looks all the time."""
-        return self._asleep or not self._listens
+    def may_look(self, pid: int | None) -> bool:
+        """Whether a look without the lock is enough to go on sleeping: it is told of work, or (pid: None) nobody
+        listens, and it looks all the time."""
+        return self._asleep or pid is None
 
-    def after_turn(self, tx: PostgresTx, request: TurnRequest, handed: Handed, pid: int | None) -> None:
+    def after_turn(self, tx: Tx, request: TurnRequest, handed: Handed, pid: int | None) -> None:
         """Have it known whether this worker has room, within the turn."""
-        self._listens = pid is not None
         has_room = len(handed.claims) < request.wanted
-        if has_room:
-            tx.touched -= _WORK  # whatever this turn made due was looked at by itself
-        else:
-            tx.touched.add(_LEFT_OVER)
+        if isinstance(tx, PostgresTx):
+            if has_room:
+                tx.touched -= _WORK  # whatever this turn left was looked at by itself
+            else:
+                tx.touched.add(_LEFT_OVER)
         sleeps = has_room and handed.next_in != 0 and not handed.lost
         if sleeps and pid is not None and not self._asleep:
             tx.run("wake.sleep", self._name, _WORKER, pid, tx.now)
