@@ -3,6 +3,7 @@ carried to the run, whoever executes it, and a child's is its parent's."""
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 from opentelemetry import trace
-from opentelemetry.context import attach
+from opentelemetry.context import Context, attach
 from opentelemetry.propagate import extract, inject
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
@@ -19,6 +20,8 @@ from pyrula.model.outcome import Failed, Outcome, Retry
 from pyrula.store.protocol import Claim, Store, Submission, Submitted
 
 _NAME = "pyrula"
+_NOWHERE = Context()
+_NOTHING = contextlib.nullcontext()
 
 
 class Tracing:
@@ -30,10 +33,9 @@ class Tracing:
 
     def began(self, claim: Claim, context: contextvars.Context) -> None:
         """Open the span of an attempt, under the submit's, as the current one of what its body runs in."""
-        carrier = _decode(claim.context)
         span = self._tracer.start_span(
             f"run {claim.workflow}",
-            context=extract(carrier),
+            context=_NOWHERE if claim.context is None else extract(_decode(claim.context)),
             kind=SpanKind.CONSUMER,
             attributes={
                 "pyrula.run_id": claim.run_id,
@@ -42,7 +44,8 @@ class Tracing:
                 "pyrula.resumed": claim.started_at is not None,
             },
         )
-        self._spans[claim.lease] = span
+        if span.is_recording():
+            self._spans[claim.lease] = span
         context.run(attach, trace.set_span_in_context(span))
 
     def ended(self, claim: Claim, outcome: Outcome | None) -> None:
@@ -57,7 +60,10 @@ class Tracing:
         span.end()
 
     def step(self, claim: Claim, name: str) -> AbstractContextManager[object]:
-        """A span around one try of a step, current in it; what it raises is recorded."""
+        """A span around one try of a step, current in it; what it raises is recorded. None where the attempt's own
+        is not sampled: most runs of a busy system, which then cost next to nothing."""
+        if claim.lease not in self._spans:
+            return _NOTHING
         return self._tracer.start_as_current_span(
             f"step {name}", attributes={"pyrula.run_id": claim.run_id, "pyrula.step": name}
         )
@@ -93,9 +99,7 @@ def _current() -> bytes | None:
     return msgspec.json.encode(carrier) if carrier else None
 
 
-def _decode(context: bytes | None) -> dict[str, str]:
-    if context is None:
-        return {}
+def _decode(context: bytes) -> dict[str, str]:
     try:
         return msgspec.json.decode(context, type=dict[str, str])
     except msgspec.DecodeError:  # somebody else's submit

@@ -1,0 +1,126 @@
+"""What metrics and traces cost: end-to-end runs a second with and without, rounds interleaved on one machine.
+
+    python benchmarks/telemetry.py [--runs N] [--rounds N] [--json FILE]
+
+`metrics`: every turn, claim, step and submit is counted, and /metrics is rendered once a second. `traces`: a span for
+each attempt and step, by the OpenTelemetry SDK, handed in batches to an exporter that drops them; `sampled` keeps one
+trace in a hundred. CPU is the process's; what another program does to the machine does not count in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
+
+from pyrula.store.open import open_store
+from pyrula.store.protocol import Store
+from pyrula.telemetry import Counts, observed
+from pyrula.telemetry.otel import Tracing, traced
+from pyrula.web.metrics import Metrics
+from pyrula.workflows import Limit, Registry, Worker, WorkflowClient, workflow
+
+registry = Registry()
+WAYS = ("off", "metrics", "sampled", "traces")
+
+
+@workflow(name="keyed", registry=registry, concurrency=Limit(key="tenant", max=5))
+async def keyed(ctx: Any, n: int, tenant: str) -> int:
+    return int(await ctx.step(_one, n))
+
+
+async def _one(n: int) -> int:
+    return n
+
+
+class _Dropping(SpanExporter):
+    """Spans end here."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
+
+
+def _provider(way: str) -> TracerProvider:
+    provider = TracerProvider(sampler=ParentBasedTraceIdRatio(0.01)) if way == "sampled" else TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(_Dropping()))
+    return provider
+
+
+async def once(url: str, way: str, runs: int) -> tuple[float, float]:
+    """(runs a second, CPU µs a run) of one round."""
+    async with open_store(url) as plain:
+        store: Store = plain
+        counts, tracing, provider = Counts(), None, None
+        if way != "off":
+            store = observed(store, counts)
+        if way in ("sampled", "traces"):
+            provider = _provider(way)
+            store, tracing = traced(store), Tracing(provider)
+        client = WorkflowClient(store, registry)
+        scraping = asyncio.ensure_future(_scrape(Metrics(counts), store)) if way != "off" else None
+        async with Worker(store, registry, max_concurrent_runs=500, tracer=tracing):
+            await _go(client, runs // 5)
+            began, spent = time.perf_counter(), time.process_time()
+            await _go(client, runs)
+            took, spent = time.perf_counter() - began, time.process_time() - spent
+        if scraping is not None:
+            scraping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await scraping
+        if provider is not None:
+            provider.shutdown()
+    return runs / took, spent / runs * 1e6
+
+
+async def _scrape(metrics: Metrics, store: Store) -> None:
+    while True:
+        await asyncio.sleep(1)
+        await metrics.render(store)
+
+
+async def _go(client: WorkflowClient, runs: int) -> None:
+    for start in range(0, runs, 500):
+        params = [{"n": n, "tenant": f"t{n % 100}"} for n in range(start, min(runs, start + 500))]
+        ids = await client.submit_many("keyed", params)
+        await asyncio.gather(*(client.result(run_id) for run_id in ids))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+    for number in range(given.rounds):
+        for way in WAYS[number % 4 :] + WAYS[: number % 4]:
+            with tempfile.TemporaryDirectory() as folder:
+                found[way].append(asyncio.run(once(f"sqlite:///{folder}/runs.db", way, given.runs)))
+    off = found["off"]
+    print(f"{given.rounds} rounds of {given.runs:,} runs with a limit and a step; {platform.machine()}")
+    told = {}
+    for way, rounds in found.items():
+        ratio = statistics.median(each[0] / by[0] for each, by in zip(rounds, off, strict=True))
+        cpu = statistics.median(each[1] for each in rounds)
+        by_cpu = statistics.median(by[1] / each[1] for each, by in zip(rounds, off, strict=True))
+        speed = statistics.median(each[0] for each in rounds)
+        told[way] = {"runs_per_second": speed, "of_off": ratio, "cpu_us": cpu, "of_off_by_cpu": by_cpu}
+        print(f"{way:<8} {speed:7.0f} runs/s   {ratio:5.2f} of off   CPU {cpu:6.0f} us a run, {by_cpu:5.2f} of off by it")
+    if given.json:
+        given.json.write_text(json.dumps(told, indent=2))
+
+
+if __name__ == "__main__":
+    main()
