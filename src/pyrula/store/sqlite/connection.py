@@ -11,6 +11,7 @@ import apsw
 from pyrula.clock import Clock
 from pyrula.errors import SchemaMismatch, ShardMismatch
 from pyrula.store.shard.tx import Quiet, Row, Tx
+from pyrula.store.sqlite.failures import told
 from pyrula.store.statements import statements
 
 T = TypeVar("T")
@@ -56,7 +57,9 @@ class Connection:
     """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in
     memory."""
 
+    @told
     def __init__(self, path: str, clock: Clock, *, memory: bool) -> None:
+        self.path = path
         self._clock = clock
         self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
         # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no
@@ -76,6 +79,7 @@ class Connection:
     def _pragma(self, text: str) -> Any:
         return self._db.execute(f"PRAGMA {text}").fetchall()
 
+    @told
     def prepare(self, store: str, shard: int, shards: int) -> None:
         """Create the schema, or check that the file is this shard of this store. May raise apsw.BusyError."""
         self._pragma("journal_mode=wal")
@@ -103,6 +107,7 @@ class Connection:
         """A number that changes when another connection has committed."""
         return int(self._pragma("data_version")[0][0])
 
+    @told
     def write(self, verbs: Sequence[Verb[Any]]) -> tuple[list[Any], bool]:
         """Run verbs in one transaction; their answers, and whether others may care for what was written.
 
@@ -137,6 +142,7 @@ class Connection:
                 gc.enable()
         return answers, news
 
+    @told
     def read(self, verb: Verb[T]) -> T:
         """Run a verb that only reads, on one snapshot."""
         db = self._db
