@@ -40,7 +40,8 @@ async def test_case_001_after_kill_9_another_process_starts_the_run_again(fleet:
     heir = fleet.work(max=1, lease_seconds=1)
     await fleet.ready(heir)
     other = await fleet.submit(k="another key")
-    await fleet.until(lambda: fleet.ends(second) and fleet.ends(first) and fleet.ends(other), within=20)
+    for run_id in (first, second, other):
+        await fleet.client.result(run_id, timeout=20)
     assert fleet.starts(first)[1] <= max(killed + 1, fleet.ready_at(heir)) + 2
     assert fleet.starts(first)[1] < fleet.starts(second)[0]
     assert fleet.peak("k") == 1
