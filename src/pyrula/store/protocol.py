@@ -75,11 +75,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker brings to a turn. incarnation: this life of the worker. wanted: runs it has room for."""
+    """What a worker brings to a turn. incarnation: this life of the worker. wanted: runs it has room for. limiters:
+    number of the last change of its limiters that it has taken up.
+    """
 
     incarnation: str
     outcomes: tuple[tuple[Lease, Outcome], ...] = ()
     wanted: int = 0
+    limiters: int = 0
 
 
 class Signal(NamedTuple):
@@ -94,7 +97,8 @@ class Signal(NamedTuple):
 class Handed(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due
     (0: take another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not
-    alive any more.
+    alive any more. limiters: a change of its limiters made from elsewhere: its number, and JSON
+    (`pyrula.limiters.wire`).
     """
 
     now: int
@@ -103,6 +107,7 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[Signal, ...] = ()
     next_in: int | None = None
     lost: bool = False
+    limiters: tuple[int, bytes] | None = None
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +162,10 @@ class Store(Protocol):
 
     # -- clients
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]: ...
+    async def submit_in(self, connection: Any, submissions: Sequence[Submission]) -> list[Submitted]:
+        """Submit within the transaction that is open on a PostgreSQL connection of the caller's. Raises
+        ConfigurationError where it can't."""
+
     async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]: ...
     async def send_event(
         self, run_id: str, name: str, payload: bytes, event_id: str | None = None
@@ -226,6 +235,12 @@ class Store(Protocol):
     async def restamp(self, workflow: str, stamper: Any) -> int:
         """stamper: (params JSON, priority) -> Stamped. Answers how many queued runs were given the new
         stamp.
+        """
+
+    async def configure_limiters(self, worker_id: str | None, changes: bytes) -> dict[str, bytes]:
+        """Have live workers of that name (None: all) change their limiters at their next turn.
+
+        changes: JSON (`pyrula.limiters.wire`), checked. Answers per worker id the configuration it will have.
         """
 
     # -- workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 
@@ -14,16 +14,20 @@ from pyrula.errors import StoreClosed, StoreUnavailable
 from pyrula.ids import store_id
 from pyrula.store.postgres.address import address
 from pyrula.store.postgres.connection import Connection, Lost, Touched
+from pyrula.store.postgres.enlist import enlist, fetch_on
 from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import is_there, prepare
 from pyrula.store.postgres.pump import Kind, Pump
 from pyrula.store.postgres.wake import Sleep
-from pyrula.store.protocol import Handed, Registration, TurnRequest
+from pyrula.store.protocol import Handed, Registration, Submission, Submitted, TurnRequest
 from pyrula.store.shard import turn
 from pyrula.store.shard.shard import ShardStore
+from pyrula.store.shard.submit import put_stamps
 from pyrula.store.shard.tx import Tx
+from pyrula.store.statements import statements
 
 T = TypeVar("T")
+STATEMENTS: Final = statements("pyrula.store.postgres")
 _VERIFY_SECONDS: Final = 1.0
 """How long work that was put beside the lock may lie before everybody is woken for it."""
 
@@ -103,6 +107,17 @@ class PostgresStore(ShardStore):
 
     async def write(self, verb: Callable[[Tx], T]) -> T:
         return await self._pump("write", "locked").run(verb)
+
+    async def submit_in(self, connection: Any, submissions: Sequence[Submission]) -> list[Submitted]:
+        fetch = fetch_on(connection)
+        # Stamps in a commit of their own: the caller's may take its time, and others may want the same ones now.
+        await self.append(lambda tx: put_stamps(tx, [submission.stamped for submission in submissions]))
+        names = {"schema": self._address.schema, "channel": self._address.channel}
+        statement, existing = (
+            STATEMENTS[f"enlist.{name}"].format(**names) for name in ("submit", "existing")
+        )
+        wall = None if self._store_clock is None else self._store_clock.wall()
+        return await enlist(fetch, statement, existing, self.named(submissions), wall)
 
     async def append(self, verb: Callable[[Tx], T]) -> T:
         return await self._pump("append", "beside").run(verb)

@@ -110,7 +110,7 @@ class Sleep:
             self._asleep = self.waits = False
             return True
         if channel == self._channel:
-            return text in self.here
+            return text == "work" or text in self.here
         if text == "end":
             self.waits = False
         else:

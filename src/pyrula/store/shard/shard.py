@@ -12,6 +12,7 @@ import msgspec
 
 from pyrula import ids
 from pyrula.clock import Clock
+from pyrula.errors import ConfigurationError
 from pyrula.model.lease import Lease
 from pyrula.model.run import Run
 from pyrula.model.step import Entry
@@ -27,6 +28,7 @@ from pyrula.store.protocol import (
 from pyrula.store.shard import (
     cancel,
     check,
+    limiter_config,
     pages,
     reads,
     record,
@@ -74,16 +76,25 @@ class ShardStore(ABC):
     # -- clients
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
+        named = self.named(submissions)
+        # A child may need a lane of its own, and joins a family that somebody may be cancelling.
+        run = self.append if all(submission.parent is None for submission in named) else self.write
+        return await run(lambda tx: submit(tx, named))
+
+    async def submit_in(self, connection: Any, submissions: Sequence[Submission]) -> list[Submitted]:
+        raise ConfigurationError(
+            "connection= takes a PostgreSQL connection, and this store is none in PostgreSQL; leave it out"
+        )
+
+    def named(self, submissions: Sequence[Submission]) -> list[Submission]:
+        """The same with a run id in each."""
         wall = self.clock.wall()
-        named = [
+        return [
             submission
             if submission.run_id is not None
             else msgspec.structs.replace(submission, run_id=ids.run_id(wall, self.shard))
             for submission in submissions
         ]
-        # A child may need a lane of its own, and joins a family that somebody may be cancelling.
-        run = self.append if all(submission.parent is None for submission in named) else self.write
-        return await run(lambda tx: submit(tx, named))
 
     async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]:
         return await self.write(lambda tx: trigger.trigger(tx, events, self.shard))
@@ -210,6 +221,9 @@ class ShardStore(ABC):
                 return total
             after = last
 
+    async def configure_limiters(self, worker_id: str | None, changes: bytes) -> dict[str, bytes]:
+        return await self.write(lambda tx: limiter_config.configure(tx, worker_id, changes))
+
     # -- workers
 
     async def register(self, registration: Registration) -> None:
@@ -225,7 +239,8 @@ class ShardStore(ABC):
         return alive
 
     async def report(self, incarnation: str, facts: bytes) -> None:
-        await self.append(lambda tx: register.report(tx, incarnation, facts))
+        # No turn depends on it, so nobody is woken for it.
+        await self.append(Quiet(lambda tx: register.report(tx, incarnation, facts)))
 
     async def turn(self, request: TurnRequest) -> Handed:
         return await self.write(lambda tx: turn(tx, request, self._hall, self._broom))

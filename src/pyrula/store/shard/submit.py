@@ -45,7 +45,7 @@ def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
     """Write runs down, in order; each has its run_id. One that is there already is answered as it stands."""
     put_stamps(tx, [submission.stamped for submission in submissions])
     lanes = [_lane_for(tx, submission) for submission in submissions]
-    rows = [_row(tx, submission, lane) for submission, lane in zip(submissions, lanes, strict=True)]
+    rows = [row_of(submission, lane, tx.now, tx.wall) for submission, lane in zip(submissions, lanes, strict=True)]
     created: dict[str, int] = {str(run_id): seq for run_id, seq in tx.match("submit.run", rows)}
     answers: list[Submitted] = []
     queued, timers, wall_timers = [], [], []
@@ -81,7 +81,8 @@ def _lane_for(tx: Tx, submission: Submission) -> bytes:
     return lane_of(submission.workflow, stamped.priority, stamped.unit_key, stamped.stamp, stamped.keys)
 
 
-def _row(tx: Tx, submission: Submission, lane: bytes) -> tuple[object, ...]:
+def row_of(submission: Submission, lane: bytes, now: int, wall: int) -> tuple[object, ...]:
+    """The parameters of `submit.run`."""
     stamped = submission.stamped
     delayed = submission.delay is not None or submission.run_at is not None
     return (
@@ -95,8 +96,8 @@ def _row(tx: Tx, submission: Submission, lane: bytes) -> tuple[object, ...]:
         msgspec.json.encode(stamped.keys).decode() if stamped.keys else "[]",
         "delay" if delayed else None,
         submission.parent,
-        tx.now,
-        tx.wall,
+        now,
+        wall,
         submission.context,
     )
 
@@ -105,11 +106,14 @@ def _existing(tx: Tx, submission: Submission) -> Submitted:
     """A run id given twice: the same run if workflow and params are the same."""
     row = tx.row("submit.existing", submission.run_id)
     assert row is not None and submission.run_id is not None
-    workflow, params = row
-    same = workflow == submission.workflow and (
+    return Submitted(submission.run_id, created=False, conflict=not is_same(submission, *row))
+
+
+def is_same(submission: Submission, workflow: str, params: bytes) -> bool:
+    """Whether a run that is there is what is submitted: the same params, however they are spelt."""
+    return workflow == submission.workflow and (
         params == submission.params or decode(params) == decode(submission.params)
     )
-    return Submitted(submission.run_id, created=False, conflict=not same)
 
 
 def ring(tx: Tx, lane: bytes) -> None:

@@ -62,13 +62,16 @@ class WorkflowClient:
         delay: Duration | None = None,
         run_at: datetime | None = None,
         expires_in: Duration | None = None,
+        connection: Any = None,
     ) -> str:
         """Store a run and answer its id. The same `run_id` with the same params is one run, while it is
         kept.
 
         params: a JSON object of the body's parameters. priority: 1 (first) to 5, in place of the declared
         one. delay: seconds or timedelta until it may start; run_at: an aware datetime instead. expires_in:
-        drop the run if it has not started within this. Raises `InvalidParams`, `NotJson`, `PayloadTooLarge`
+        drop the run if it has not started within this. connection: a PostgreSQL connection of psycopg (sync or
+        async) or asyncpg with a transaction open, on the database of the store: the run is part of that transaction,
+        rolled back with it and seen by workers once it commits. Raises `InvalidParams`, `NotJson`, `PayloadTooLarge`
         (1 MiB), `InvalidPayload`, `KeyFailed`, `KeyNeedsCode`, `WorkflowNotFound`, all with nothing stored,
         and `RunIdConflict`.
         """
@@ -81,6 +84,7 @@ class WorkflowClient:
             delay=delay,
             run_at=run_at,
             expires_in=expires_in,
+            connection=connection,
         )
         return answers[0]
 
@@ -94,6 +98,7 @@ class WorkflowClient:
         delay: Duration | None = None,
         run_at: datetime | None = None,
         expires_in: Duration | None = None,
+        connection: Any = None,
     ) -> list[str]:
         """Store a run for each of `params`, in this order and at once; answers their ids. Raises like
         `submit`.
@@ -115,7 +120,10 @@ class WorkflowClient:
         ]
         if not submissions:
             return []
-        answers = await self._store.submit(submissions)
+        if connection is None:
+            answers = await self._store.submit(submissions)
+        else:
+            answers = await self._store.submit_in(connection, submissions)
         taken = [answer.run_id for answer in answers if answer.conflict]
         if taken:
             raise RunIdConflict(

@@ -198,7 +198,9 @@ CREATE TABLE workers (
     expires_at bigint  NOT NULL,
     started_at bigint  NOT NULL,
     serves     text    NOT NULL,          -- JSON array of workflow names
-    facts      bytea   NOT NULL           -- what it says of itself: limiters, host, process
+    facts      bytea   NOT NULL,          -- what it says of itself: limiters, host, process
+    limiters   bytea,                     -- JSON: changes of its limiters, made from elsewhere, to be taken up
+    limiters_number bigint NOT NULL DEFAULT 0 -- goes up with each such change
 );
 CREATE INDEX workers_expire ON workers (expires_at);
 
