@@ -25,6 +25,9 @@ LIMITABLES: Final = (
 )
 """What is counted; pyrula's own workers have `workflow` and `activity_direct`."""
 
+SERVED: Final = ("workflow", "activity_direct")
+"""What pyrula's own workers serve, and may list at worker level."""
+
 LEVELS: Final = ("worker", "cluster", "node")
 """From the narrowest to the widest: one worker, one store or Temporal cluster, one process."""
 

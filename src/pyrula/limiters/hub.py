@@ -21,6 +21,7 @@ from pyrula.limiters.asking import Ask
 from pyrula.limiters.config import (
     DEFAULT_CHECK_FREQUENCY,
     LIMITABLES,
+    SERVED,
     Duration,
     OsLimitable,
     PollRate,
@@ -70,7 +71,7 @@ class Hub:
         worker_id: str,
         cluster: str = "default",
         *,
-        kinds: tuple[str, ...] = ("workflow", "activity_direct"),
+        kinds: tuple[str, ...] = SERVED,
         limits: Mapping[str, Any] | None = None,
         limiter_time_windows: Mapping[str, Duration] | None = None,
         limiter_check_frequency: float = DEFAULT_CHECK_FREQUENCY,

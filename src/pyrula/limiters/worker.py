@@ -20,7 +20,7 @@ from pyrula.limiters.config import (
 from pyrula.limiters.events import WaitStarted, WaitStopped
 from pyrula.limiters.leaky import Bucket
 from pyrula.limiters.levels import Level, LimitedBy, Room, room
-from pyrula.limiters.stats import Stats, stats_of
+from pyrula.limiters.stats import Figure, Stats, figures_of, stats_of
 from pyrula.model.duration import SECOND
 
 if TYPE_CHECKING:
@@ -239,6 +239,12 @@ class Limiter:
             self.hub.roll(now)
             held = {kind: hold.reasons for kind, hold in self._holds.items()}
             return stats_of(self.levels[0], self.kinds, held)
+
+    def figures(self) -> tuple[Figure, ...]:
+        """What each limit that it lists is held against, at every level."""
+        with self.hub.turn() as now:
+            self.hub.roll(now)
+            return figures_of(self.limits, self.levels, self.hub.sampler.values)
 
     def close(self) -> None:
         """Take the worker out of the hub: what it still counted is given back, who waits is not served."""

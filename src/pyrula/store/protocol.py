@@ -148,9 +148,13 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
-    """One shard, or several behind one face. Every write is durable when its call returns."""
+    """One shard, or several behind one face. Every write is durable when its call returns.
+
+    place: where it is, without secrets: two objects of one process that have the same place are one store.
+    """
 
     shards: int
+    place: str
     clock: Clock
 
     async def connect(self) -> None:

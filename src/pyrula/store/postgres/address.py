@@ -38,6 +38,15 @@ class Address(NamedTuple):
         return int.from_bytes(digest, "big", signed=True)
 
     @property
+    def place(self) -> str:
+        """The same for everybody who names server, database and schema so, whoever connects."""
+        parts = urlsplit(self.conninfo)
+        options = dict(parse_qsl(parts.query))
+        host = options.get("host") or parts.netloc.rpartition("@")[2]
+        database = options.get("dbname") or parts.path.strip("/")
+        return f"postgresql {host} {options.get('port', '')} {database} {self.schema}"
+
+    @property
     def channel(self) -> str:
         """The channel on which news of this shard is told."""
         return "pyrula_" + blake2b(self.schema.encode(), digest_size=8).hexdigest()

@@ -39,8 +39,8 @@ class PostgresStore(ShardStore):
     def __init__(
         self, url: str, *, clock: Clock | None, retention: int, shard: int = 0, shards: int = 1
     ) -> None:
-        super().__init__(clock or SystemClock(), retention, shard)
         self._address = address(url)
+        super().__init__(clock or SystemClock(), retention, self._address.place, shard)
         self._store_clock, self._shards = clock, shards
         self._pumps: dict[str, Pump] = {}
         self._prepared = threading.Lock()

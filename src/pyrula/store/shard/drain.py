@@ -88,7 +88,8 @@ def next_due(tx: Tx, incarnation: str, broom: Broom, *, room: bool) -> int | Non
     token, *others = times
     waits = [time - tx.now for time in ((token, *others) if room else others) if time is not None]
     waits += [wall - tx.wall for wall in walls if wall is not None]
-    look_in = broom.next_deadlock - tx.now  # runs in a deadlock ring for nobody: somebody has to come and look
+    # runs in a deadlock ring for nobody: somebody has to come and look
+    look_in = broom.next_deadlock - tx.now
     if all(wait > look_in for wait in waits) and tx.rows("deadlock.suspects"):
         waits.append(look_in)
     return max(0, min(waits)) if waits else None

@@ -15,6 +15,7 @@ from pyrula.model.step import Entry
 from pyrula.policies.stamp import Stamp, Stamped
 from pyrula.store.shard.counters import gates
 from pyrula.store.shard.instants import instant, wall_instant
+from pyrula.store.shard.limiter_config import expected, is_pending
 from pyrula.store.shard.record import read_log
 from pyrula.store.shard.tx import Tx
 
@@ -167,7 +168,10 @@ def _policy(stamped: bytes) -> dict[str, Any] | None:
 
 
 def workers(tx: Tx) -> list[dict[str, Any]]:
-    """Workers that are registered, with what they say of themselves. alive: its heartbeat has not lapsed."""
+    """Workers that are registered, with what they say of themselves. alive: its heartbeat has not lapsed. limiters:
+    their configuration, in force or (limiters_pending) about to be.
+    """
+    rows = tx.rows("reads.workers")
     return [
         {
             "worker_id": worker_id,
@@ -177,11 +181,12 @@ def workers(tx: Tx) -> list[dict[str, Any]]:
             "alive": expires_at > tx.now,
             "started_at": instant(tx, started_at),
             "expires_at": instant(tx, expires_at),
-            "facts": _decode(facts),
+            "facts": known,
+            "limiters": expected(known, limiters, number),
+            "limiters_pending": is_pending(known, number),
         }
-        for worker_id, incarnation, serves, started_at, expires_at, facts, executing in tx.rows(
-            "reads.workers"
-        )
+        for worker_id, incarnation, serves, started_at, expires_at, facts, limiters, number, executing in rows
+        for known in (_decode(facts),)
     ]
 
 

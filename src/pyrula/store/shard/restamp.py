@@ -32,7 +32,8 @@ def restamp(tx: Tx, workflow: str, stamper: Stamper, after: int, scan: int = _SC
     changed = [
         (seq, lane, now)
         for seq, lane, params, priority, stamp, keys, unit_key in rows
-        if _tell(now := _kept(tx, stamp, unit_key, stamper(params, priority))) != (stamp, keys, unit_key, priority)
+        if _tell(now := _kept(tx, stamp, unit_key, stamper(params, priority)))
+        != (stamp, keys, unit_key, priority)
     ]
     put_stamps(tx, [now for _, _, now in changed])
     tx.many("restamp.run", [(seq, *_tell(now)) for seq, _, now in changed])

@@ -67,7 +67,9 @@ def _not_due(reason: Reason) -> str:
 
 def stopped(reason: Reason) -> str:
     """A partition that has stopped at a record."""
-    return f"Partition {reason['partition']} has stopped at it, on worker {reason['worker_id']}: {reason['why']}"
+    return (
+        f"Partition {reason['partition']} has stopped at it, on worker {reason['worker_id']}: {reason['why']}"
+    )
 
 
 def _no_worker(reason: Reason) -> str:

@@ -54,8 +54,9 @@ class ShardStore(ABC):
 
     shards = 1
 
-    def __init__(self, clock: Clock, retention: int, shard: int = 0) -> None:
+    def __init__(self, clock: Clock, retention: int, place: str, shard: int = 0) -> None:
         self.clock = clock
+        self.place = place
         self.shard = shard
         self._broom = Broom(retention)
         self._hall = Hall(shard)

@@ -45,7 +45,9 @@ def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
     """Write runs down, in order; each has its run_id. One that is there already is answered as it stands."""
     put_stamps(tx, [submission.stamped for submission in submissions])
     lanes = [_lane_for(tx, submission) for submission in submissions]
-    rows = [row_of(submission, lane, tx.now, tx.wall) for submission, lane in zip(submissions, lanes, strict=True)]
+    rows = [
+        row_of(submission, lane, tx.now, tx.wall) for submission, lane in zip(submissions, lanes, strict=True)
+    ]
     created: dict[str, int] = {str(run_id): seq for run_id, seq in tx.match("submit.run", rows)}
     answers: list[Submitted] = []
     queued, timers, wall_timers = [], [], []

@@ -13,9 +13,10 @@ from pyrula.store.shard.tx import Tx
 
 def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
     """Hand in, reap, drain, admit, answer."""
-    worker_id = _prove_alive(tx, request.incarnation)
-    if worker_id is None:
+    proved = _prove_alive(tx, request.incarnation)
+    if proved is None:
         return Handed(now=tx.now, refused=tuple(lease for lease, _ in request.outcomes), lost=True)
+    worker_id, number = proved
     refused = hand_in(tx, request.incarnation, worker_id, request.outcomes)
     more = reap(tx)
     more = drain(tx, hall.shard, broom) or more
@@ -25,21 +26,30 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
         claims=claims,
         refused=refused,
         signals=_signals(tx, request.incarnation, hall.shard),
+        limiters=None if number <= request.limiters else _limiters(tx, request.incarnation, number),
         next_in=0
         if more or more_to_admit
         else next_due(tx, request.incarnation, broom, room=len(claims) < request.wanted),
     )
 
 
-def _prove_alive(tx: Tx, incarnation: str) -> str | None:
-    """The worker's id, or None if it was given up. Taking a turn proves life: half-way through the lease it renews."""
+def _prove_alive(tx: Tx, incarnation: str) -> tuple[str, int] | None:
+    """The worker's id, and the number of the newest change of its limiters; None if it was given up.
+
+    Taking a turn proves life: half-way through the lease it renews.
+    """
     row = tx.row("turn.worker", incarnation)
     if row is None:
         return None
-    worker_id, lease, expires_at = row
+    worker_id, lease, expires_at, number = row
     if expires_at - tx.now < lease // 2:
         tx.run("turn.renew", incarnation, tx.now + lease)
-    return str(worker_id)
+    return str(worker_id), int(number)
+
+
+def _limiters(tx: Tx, incarnation: str, number: int) -> tuple[int, bytes] | None:
+    row = tx.row("turn.limiters", incarnation)
+    return None if row is None or row[0] is None else (number, bytes(row[0]))
 
 
 def _signals(tx: Tx, incarnation: str, shard: int) -> tuple[Signal, ...]:

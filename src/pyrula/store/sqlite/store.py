@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import apsw
@@ -42,7 +43,7 @@ class SqliteStore(ShardStore):
         shard: int = 0,
         shards: int = 1,
     ) -> None:
-        super().__init__(clock, retention, shard)
+        super().__init__(clock, retention, path if memory else str(Path(path).resolve()), shard)
         self._path, self._memory, self._shards = path, memory, shards
         self._connection: Connection | None = None
         self.loop: asyncio.AbstractEventLoop | None = None

@@ -78,12 +78,14 @@ class Lives:
         self.streams = Streams(setting.store, setting.clock, setting.worker_id, self, list(setting.served))
         self._facts: dict[str, object] = {}
         self._telling: asyncio.Task[None] | None = None
+        self._told = b""
 
     async def run(self, *, drain: bool = False) -> None:
         """Live until stopped, or drained. A cancel of the caller stops at once, and hands back."""
         setting = self._setting
         await setting.store.connect()
         setting.store.listen(self.wake)
+        setting.limits.news = self.stir
         try:
             if setting.streams and not drain:
                 self.executions.streams = self.streams
@@ -92,6 +94,7 @@ class Lives:
                 await self._live(drain)
         finally:
             await self.streams.close(vanish=self.abandoned)
+            setting.limits.hush()
             if self._telling is not None:
                 self._telling.cancel()
             setting.store.unlisten(self.wake)
@@ -134,6 +137,7 @@ class Lives:
         incarnation = self.executions.incarnation = ids.incarnation()
         here = registration(incarnation, setting.worker_id, setting.lease, setting.served, setting.most)
         self._facts = {**msgspec.json.decode(here.facts), **self._facts}
+        setting.limits.number = 0  # the new row's changes are counted anew
         self.streams.born()
         while True:
             self.heartbeat = Heartbeat(
@@ -146,8 +150,9 @@ class Lives:
                 stuck=self._stuck,
             )
             try:
-                facts = msgspec.json.encode(self._facts)
+                facts = self._say()
                 await setting.store.register(replace(here, facts=facts, units=self.streams.units))
+                self._told = facts
                 break
             except StoreError as error:
                 _log.warning("worker %s could not register: %s", setting.worker_id, error)
@@ -206,22 +211,34 @@ class Lives:
     def tell(self, name: str, fact: object) -> None:
         """Have the store know something of this worker soon, and keep it over its lives. On the loop."""
         self._facts[name] = fact
+        self.stir()
+
+    def stir(self) -> None:
+        """Something that it says of itself has changed: have the store know it soon. On the loop."""
         if self._telling is None:
             self._telling = asyncio.ensure_future(self._tell())
+
+    def _say(self) -> bytes:
+        return msgspec.json.encode({**self._facts, **self._setting.limits.facts()})
 
     async def _tell(self) -> None:
         await self._setting.clock.sleep(TELL_EVERY)
         self._telling = None
+        facts = self._say()
+        if facts == self._told or self.abandoned:  # what came was gone again; or nobody is there to speak
+            return
         try:
-            await self._setting.store.report(self.incarnation, msgspec.json.encode(self._facts))
+            await self._setting.store.report(self.incarnation, facts)
+            self._told = facts
         except StoreError as error:
             _log.debug("worker %s could not report: %s", self._setting.worker_id, error)
 
     def look(self) -> None:
-        """Something changed: ask the limiters again. From any thread."""
+        """The limiters were changed: ask them again. From any thread."""
         self._loop.call_soon_threadsafe(self._look)
 
     def _look(self) -> None:
+        self.stir()
         self.executions.ended_event.set()
         self.wake.set()
 

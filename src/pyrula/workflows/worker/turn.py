@@ -69,12 +69,21 @@ class Turns:
                 return
             if self.stopping and idle:
                 return
+            if handed.limiters is not None:  # what held it back may be over
+                self._limits.take_up(*handed.limiters)
+                await asyncio.sleep(0)
+                continue
             await self._rest(handed.next_in, room)
 
     async def _turn(self, outcomes: list[tuple[Lease, Outcome]], wanted: int) -> Handed | None:
         """One turn; None if the store could not take it, and nothing has changed."""
         executions = self._executions
-        request = TurnRequest(incarnation=executions.incarnation, outcomes=tuple(outcomes), wanted=wanted)
+        request = TurnRequest(
+            incarnation=executions.incarnation,
+            outcomes=tuple(outcomes),
+            wanted=wanted,
+            limiters=self._limits.number,
+        )
         claims, asked = 0, self._clock.monotonic()
         try:
             handed = await self._store.turn(request)

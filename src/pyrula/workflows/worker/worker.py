@@ -105,7 +105,7 @@ class Worker:
             "task_poller_pool_size": task_poller_pool_size,
             "task_poller_limiter": task_poller_limiter,
         }
-        self._limits = Limits.of(self._clock, self.worker_id, cluster or f"store {id(store):x}", options)
+        self._limits = Limits.of(self._clock, self.worker_id, cluster or f"store {store.place}", options)
         self._on_stuck = on_stuck
         self._setting = Setting(
             store=store,
@@ -240,7 +240,7 @@ class Worker:
             "limiter_check_frequency": limiter_check_frequency,
         }
         changed = {name: value for name, value in given.items() if value is not _UNCHANGED}
-        config = self._limits.limiter.set_config(**changed)
+        config = self._limits.configure(changed)
         if self._lives is not None:
             self._lives.look()
         return config

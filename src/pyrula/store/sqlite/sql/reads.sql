@@ -60,7 +60,7 @@ WHERE ?1 IS NULL OR workflow = ?1 ORDER BY due, id LIMIT ?2
 
 -- name: workers
 SELECT w.worker_id, w.incarnation, w.serves, w.started_at, w.expires_at, w.facts,
-       (SELECT count(*) FROM leases AS l WHERE l.worker = w.incarnation)
+       w.limiters, w.limiters_number, (SELECT count(*) FROM leases AS l WHERE l.worker = w.incarnation)
 FROM workers AS w ORDER BY w.worker_id, w.incarnation
 
 -- name: schedules

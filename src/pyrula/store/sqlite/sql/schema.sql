@@ -146,7 +146,9 @@ CREATE TABLE workers (
     expires_at INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     serves     TEXT    NOT NULL,          -- JSON array of workflow names
-    facts      BLOB    NOT NULL           -- what it says of itself: limiters, host, process
+    facts      BLOB    NOT NULL,          -- what it says of itself: limiters, host, process
+    limiters   BLOB,                      -- JSON: changes of its limiters, made from elsewhere, to be taken up
+    limiters_number INTEGER NOT NULL DEFAULT 0 -- goes up with each such change
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX workers_expire ON workers (expires_at);
 

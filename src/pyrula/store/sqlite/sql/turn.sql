@@ -1,5 +1,8 @@
 -- name: worker
-SELECT worker_id, lease, expires_at FROM workers WHERE incarnation = ?1
+SELECT worker_id, lease, expires_at, limiters_number FROM workers WHERE incarnation = ?1
+
+-- name: limiters
+SELECT limiters FROM workers WHERE incarnation = ?1
 
 -- name: renew
 UPDATE workers SET expires_at = ?2 WHERE incarnation = ?1
