@@ -19,6 +19,7 @@ from pyrula.limiters import hub
 from pyrula.store.protocol import Store
 from pyrula.telemetry import Counts, observed
 from pyrula.telemetry.logs import log_to
+from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry
 
@@ -58,6 +59,12 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
     ] = 25,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces", help="Trace runs and steps by OpenTelemetry's global provider (extra otel)."
+        ),
+    ] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
     store: StoreUrl = None,
 ) -> None:
@@ -80,13 +87,19 @@ def serve(
     }
     stop_logs = log_to(as_json=log_json)
     try:
-        run(_serve(store, host, port, options, max_concurrent_runs if worker else None, grace))
+        run(_serve(store, host, port, options, max_concurrent_runs if worker else None, grace, traces))
     finally:
         stop_logs()
 
 
 async def _serve(
-    url: str | None, host: str, port: int, options: dict[str, Any], bodies: int | None, grace: float
+    url: str | None,
+    host: str,
+    port: int,
+    options: dict[str, Any],
+    bodies: int | None,
+    grace: float,
+    traces: bool,
 ) -> None:
     from pyrula.web.app import create_app
     from pyrula.web.metrics import Metrics
@@ -94,6 +107,11 @@ async def _serve(
     async with opened(url, create=bodies is not None) as plain:
         counts = Counts()
         store = observed(plain, counts)
+        tracer: Tracer | None = None
+        if traces:
+            from pyrula.telemetry.otel import Tracing, traced
+
+            store, tracer = traced(store), Tracing()
         unlisten = hub.listen(counts.limited)
         app = create_app(store, metrics=Metrics(counts), **options)
         server = _server(app, host, port)
@@ -102,7 +120,7 @@ async def _serve(
             async with contextlib.AsyncExitStack() as stack:
                 if bodies is not None:
                     working = await stack.enter_async_context(
-                        _working(store, options["registry"], bodies, grace)
+                        _working(store, options["registry"], bodies, grace, tracer)
                     )
                     working.add_done_callback(lambda _: setattr(server, "should_exit", True))
                 await server.serve()
@@ -172,9 +190,9 @@ def _signals(server: Any, tokens: Any) -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _working(store: Store, registry: Registry, bodies: int, grace: float) -> Any:
+async def _working(store: Store, registry: Registry, bodies: int, grace: float, tracer: Tracer | None) -> Any:
     """A worker for as long as the block lasts; then its bodies get the grace."""
-    made = Worker(store, registry, max_concurrent_runs=bodies)
+    made = Worker(store, registry, max_concurrent_runs=bodies, tracer=tracer)
     working = asyncio.ensure_future(made.run())
     try:
         yield working

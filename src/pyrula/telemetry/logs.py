@@ -69,6 +69,14 @@ class _Waiting(QueueHandler):
             self.dropped += 1
 
 
+class _Writing(QueueListener):
+    """Writes what waits."""
+
+    def enqueue_sentinel(self) -> None:
+        """Tell it to end, after what waits: however long the line is."""
+        self.queue.put(self._sentinel)  # type: ignore[attr-defined]  # the library's own mark
+
+
 def log_to(
     stream: TextIO | None = None, *, as_json: bool = False, level: int = logging.INFO
 ) -> Callable[[], None]:
@@ -76,7 +84,7 @@ def log_to(
     lines: queue.Queue[Any] = queue.Queue(_MOST)
     writer = logging.StreamHandler(stream or sys.stderr)
     writer.setFormatter(JsonLines() if as_json else TextLines())
-    listener = QueueListener(lines, writer)
+    listener = _Writing(lines, writer)
     waiting = _Waiting(lines)
     root = logging.getLogger()
     root.addHandler(waiting)
