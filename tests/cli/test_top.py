@@ -80,7 +80,7 @@ def test_it_lives_in_a_terminal_pauses_and_leaves_it_as_it_was(url: str) -> None
             async with Worker(store, scene.registry, grace_seconds=0):
 
                 async def is_counted() -> bool:
-                    return bool(await client.gates("mail.rate"))
+                    return await store.gate("mail.rate", "ada") is not None
 
                 await until(is_counted)
 
