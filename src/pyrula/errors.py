@@ -11,6 +11,7 @@
     ├── WorkflowNotFound          workflow_not_found     nobody declared it (LookupError)
     ├── RunNotFound               run_not_found          no run of that id is kept (LookupError)
     ├── GateNotFound              gate_not_found         no gate of that name (LookupError)
+    ├── WorkerNotFound            worker_not_found       no live worker of that name (LookupError)
     ├── RunIdConflict             run_id_conflict        that run id is taken, with other params
     ├── RunEnded                  run_ended              a run ended without a result
     │   ├── RunFailed             run_failed             its body raised, and no attempt was left
@@ -119,6 +120,12 @@ class GateNotFound(PyrulaError, LookupError):
     """No gate of that name is known."""
 
     code = "gate_not_found"
+
+
+class WorkerNotFound(PyrulaError, LookupError):
+    """No live worker of that name is known."""
+
+    code = "worker_not_found"
 
 
 class RunIdConflict(PyrulaError):

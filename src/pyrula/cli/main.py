@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from pyrula.cli import auditing, demonstrating, seeing, serve, steering, submitting, top, working
+from pyrula.cli import auditing, demonstrating, limiting, seeing, serve, steering, submitting, top, working
 from pyrula.cli.connect import report
 from pyrula.errors import PyrulaError
 
@@ -34,6 +34,7 @@ app.command("pause")(steering.pause)
 app.command("resume")(steering.resume)
 app.command("override")(steering.override)
 app.command("restamp")(steering.restamp)
+app.add_typer(limiting.limits, name="limits")
 app.command("top")(top.top)
 app.command("check")(auditing.check)
 app.command("migrate")(auditing.migrate)

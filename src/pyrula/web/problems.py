@@ -34,6 +34,7 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "workflow_not_found": (404, "There is no such workflow"),
     "run_not_found": (404, "There is no such run"),
     "gate_not_found": (404, "There is no such gate"),
+    "worker_not_found": (404, "There is no such worker"),
     "run_id_conflict": (409, "That id is taken by another run"),
     "run_ended": (409, "The run has ended"),
     "store": (503, "The store could not do it"),

@@ -28,6 +28,7 @@ from pyrula.errors import (
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
+    WorkerNotFound,
     WorkflowNotFound,
 )
 from pyrula.kafka.stream import KafkaStream
@@ -88,6 +89,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "Worker",
+    "WorkerNotFound",
     "Workflow",
     "WorkflowClient",
     "WorkflowNotFound",

@@ -34,4 +34,6 @@ class BlockingClient(Calls):
     clear_override = Call(WorkflowClient.clear_override, "clear_override")
     pause = Call(WorkflowClient.pause, "pause")
     resume = Call(WorkflowClient.resume, "resume")
+    get_limiter_config = Call(WorkflowClient.get_limiter_config, "get_limiter_config")
+    set_limiter_config = Call(WorkflowClient.set_limiter_config, "set_limiter_config")
     restamp = Call(WorkflowClient.restamp, "restamp")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyrula.errors import RunIdConflict, RunNotFound
+from pyrula.limiters import LimiterConfig
 from pyrula.model.duration import Duration
 from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.model.run import FINAL, Run
 from pyrula.store.protocol import Gate, Store
-from pyrula.workflows.client import prepare, steering
+from pyrula.workflows.client import limiting, prepare, steering
 from pyrula.workflows.client.catalogue import Catalogue
 from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
@@ -355,6 +356,23 @@ class WorkflowClient:
         """
         stamper = await self._catalogue.find(workflow)
         return await self._store.restamp(stamper.name, stamper.restamp)
+
+    # -- limiters of workers in other processes
+
+    async def get_limiter_config(self, worker_id: str) -> LimiterConfig:
+        """The limiters of a live worker: in force, or set and about to be. Raises `WorkerNotFound`."""
+        return await limiting.get(self._store, worker_id)
+
+    async def set_limiter_config(
+        self, worker_id: str | None, **changes: Unpack[limiting.Changes]
+    ) -> dict[str, LimiterConfig]:
+        """Change `limits`, `task_poller_limiter`, `limiter_check_frequency` of a live worker, or (None) of all, as
+        `Worker.set_limiter_config` does; it has them within a second. Answers per worker what it will have.
+
+        Workers that start later are not concerned. Raises `ConfigurationError`, with nothing stored; TypeError for
+        another argument; `WorkerNotFound`.
+        """
+        return await limiting.configure(self._store, worker_id, changes)
 
     def _existed(self, run_id: str, state: str) -> str:
         if state == "":
