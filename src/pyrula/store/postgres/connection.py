@@ -262,7 +262,7 @@ class Connection:
         tx.beside = beside
         rows = tx.script(self._sql[block].format(**self._names))
         assert len(rows) == 1, f"schema {self._schema}: the table clock is empty"
-        number, time, wall, server_wall, self._horizon = rows[0]
+        number, time, wall, server_wall, self._horizon, arrivals = rows[0]
         now_wall = server_wall if self._clock is None else self._clock.wall()
         tx.touched.clear()
         if now_wall < wall and not beside:  # the clock was set back: time goes on from here, for everybody
@@ -273,6 +273,9 @@ class Connection:
         time = max(time + max(0, now_wall - wall), self._seen[0])
         self._number, self._seen = number, (time, now_wall)
         tx.now, tx.wall = time, now_wall
+        if arrivals:
+            tx.run("connection.arrive")
+            tx.touched.add("connection.arrive")
 
     def _roll_back(self) -> None:
         if self.alive:

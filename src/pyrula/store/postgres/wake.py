@@ -89,7 +89,9 @@ class Sleep:
     ) -> Handed | None:
         """What a turn that has nothing to do would answer; None if there is something to do."""
         room = request.wanted > 0
-        rows = connection.ask("wake.look", request.incarnation, sorted(served), int(room), connection.wall)
+        rows = connection.ask(
+            "wake.look", request.incarnation, sorted(served), int(room), connection.wall, request.limiters
+        )
         now, wall, work, suspects, *times = rows[0]
         token, timer, buffer, override, lapse, wall_timer, schedule = times
         waits = [time - now for time in (token, timer, buffer, override, lapse) if time is not None]

@@ -9,8 +9,22 @@ SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout',
        set_config('jit', 'off', true);
 SELECT pg_advisory_xact_lock({lock});
 SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-       pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-FROM clock ORDER BY number DESC LIMIT 1
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+       EXISTS (SELECT 1 FROM arrivals AS a WHERE a.xid >= c.inbox)::integer
+FROM clock AS c ORDER BY number DESC LIMIT 1
+
+-- name: arrive
+-- Timers that were set beside the lock, brought to where turns look; what was due meanwhile is due now.
+WITH last AS (SELECT inbox, timers FROM clock ORDER BY number DESC LIMIT 1),
+     arrived AS (
+         DELETE FROM arrivals WHERE (xid, id) IN (
+             SELECT a.xid, a.id FROM arrivals AS a
+             WHERE a.xid >= (SELECT inbox FROM last) ORDER BY a.xid, a.id LIMIT 20000)
+         RETURNING wall, due, seq, kind),
+     walled AS (INSERT INTO wall_timers (wall_due, seq) SELECT due, seq FROM arrived WHERE wall ON CONFLICT DO NOTHING)
+INSERT INTO timers (due, seq, kind)
+SELECT greatest(due, (SELECT timers FROM last)), seq, kind FROM arrived WHERE NOT wall
+ON CONFLICT DO NOTHING
 
 -- name: begin
 -- Beside the lock: what only appends.
@@ -20,14 +34,14 @@ SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout',
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
        set_config('jit', 'off', true);
-SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0
+SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0, 0
 FROM clock ORDER BY number DESC LIMIT 1
 
 -- name: begin_read
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SELECT set_config('search_path', '"{schema}"', true), set_config('statement_timeout', '60s', true),
        set_config('idle_in_transaction_session_timeout', '10s', true), set_config('jit', 'off', true);
-SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0
+SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0, 0
 FROM clock ORDER BY number DESC LIMIT 1
 
 -- name: tick

@@ -1,15 +1,8 @@
 -- name: timers
--- Differs: what was set beside the lock is brought here first; what of it is due comes with the next turn, at once.
-WITH last AS (SELECT inbox, timers FROM clock ORDER BY number DESC LIMIT 1),
-     arrived AS (DELETE FROM arrivals WHERE xid >= (SELECT inbox FROM last) RETURNING wall, due, seq, kind),
-     timed AS (
-         INSERT INTO timers (due, seq, kind)
-         SELECT greatest(due, (SELECT timers FROM last)), seq, kind FROM arrived WHERE NOT wall
-         ON CONFLICT DO NOTHING),
-     walled AS (
-         INSERT INTO wall_timers (wall_due, seq) SELECT due, seq FROM arrived WHERE wall ON CONFLICT DO NOTHING)
+-- Differs: looks from the remembered time on, since before it there are only dead versions.
 SELECT due, seq, kind FROM timers
-WHERE due >= (SELECT timers FROM last) AND due <= $1::bigint ORDER BY due, seq, kind LIMIT $2::bigint
+WHERE due >= (SELECT timers FROM clock ORDER BY number DESC LIMIT 1) AND due <= $1::bigint
+ORDER BY due, seq, kind LIMIT $2::bigint
 
 -- name: wall_timers
 SELECT wall_due, seq FROM wall_timers WHERE wall_due <= $1::bigint ORDER BY wall_due, seq LIMIT $2::bigint

@@ -55,7 +55,8 @@ WITH last AS (
     ORDER BY c.number DESC LIMIT 1
 )
 SELECT last.now, last.wall,
-       (NOT EXISTS (SELECT 1 FROM "{schema}".workers WHERE incarnation = $1::text AND expires_at - last.now >= lease / 2)
+       (NOT EXISTS (SELECT 1 FROM "{schema}".workers
+                    WHERE incarnation = $1::text AND expires_at - last.now >= lease / 2 AND limiters_number <= $5::bigint)
         OR EXISTS (SELECT 1 FROM "{schema}".leases WHERE worker = $1::text AND signal IN (1, 2, 3))
         OR EXISTS (SELECT 1 FROM "{schema}".inbox WHERE xid >= last.inbox)
         OR EXISTS (SELECT 1 FROM "{schema}".arrivals WHERE xid >= last.inbox)

@@ -1,0 +1,141 @@
+"""A submit inside the caller's own transaction: all or nothing with it, and never in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from pyrula.errors import ConfigurationError, RunIdConflict
+from pyrula.workflows import open_store
+from tests.postgres.server import Server
+from tests.postgres.work import client_of, working
+
+
+@asynccontextmanager
+async def psycopg_sync(url: str) -> AsyncIterator[Any]:
+    with psycopg.connect(url) as connection:
+        yield (
+            connection,
+            lambda: asyncio.to_thread(connection.commit),
+            lambda: asyncio.to_thread(connection.rollback),
+        )
+
+
+@asynccontextmanager
+async def psycopg_async(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@asynccontextmanager
+async def asyncpg_own(url: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(url)
+    transaction = connection.transaction()
+    await transaction.start()
+    yield connection, transaction.commit, transaction.rollback
+    await connection.close()
+
+
+@asynccontextmanager
+async def sqlalchemy_driver(url: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(url.replace("postgresql://", "postgresql+asyncpg://"))
+    async with engine.connect() as connection:
+        await connection.exec_driver_sql("SELECT 1")
+        raw = await connection.get_raw_connection()
+        yield raw.driver_connection, connection.commit, connection.rollback
+    await engine.dispose()
+
+
+DRIVERS = [psycopg_sync, psycopg_async, asyncpg_own, sqlalchemy_driver]
+
+
+@pytest.fixture(params=DRIVERS, ids=lambda driver: driver.__name__)
+def begun(request: pytest.FixtureRequest, postgres_server: Server) -> Any:
+    return lambda: request.param(postgres_server.url())
+
+
+async def test_rolled_back_nothing_exists(url: str, begun: Any) -> None:
+    async with open_store(url) as store:
+        client = client_of(store)
+        async with begun() as (connection, _, roll_back):
+            run_id = await client.submit("double", {"n": 1}, connection=connection)
+            await roll_back()
+        assert await store.get(run_id) is None
+        assert await store.check() == []
+
+
+async def test_committed_it_runs_at_once_and_not_before(url: str, begun: Any) -> None:
+    async with working(url) as client, begun() as (connection, commit, _):
+        run_id = await client.submit("double", {"n": 21}, connection=connection)
+        other = await client.submit("double", {"n": 1})
+        assert await client.result(other, timeout=10) == 2
+        await commit()
+        assert await client.result(run_id, timeout=10) == 42
+
+
+async def test_a_submit_that_commits_late_is_not_skipped(url: str, begun: Any) -> None:
+    """Its place in the lane is before those that were started meanwhile, and its bell before theirs."""
+    async with working(url) as client, begun() as (connection, commit, _):
+        late = await client.submit_many("double", [{"n": n} for n in range(3)], connection=connection)
+        for _ in range(3):
+            ids = await client.submit_many("double", [{"n": n} for n in range(20)])
+            await asyncio.gather(*(client.result(run_id, timeout=10) for run_id in ids))
+        await commit()
+        assert [await client.result(run_id, timeout=10) for run_id in late] == [0, 2, 4]
+
+
+async def test_delays_and_expiries_set_in_it_hold(url: str, begun: Any) -> None:
+    async with working(url) as client, begun() as (connection, commit, _):
+        delayed = await client.submit("double", {"n": 1}, delay=0.3, connection=connection)
+        await asyncio.sleep(0.5)  # the transaction takes its time, in which a due time passes
+        later = await client.submit("double", {"n": 2}, delay=0.1, expires_in=60, connection=connection)
+        await commit()
+        assert await client.result(delayed, timeout=10) == 2
+        assert await client.result(later, timeout=10) == 4
+
+
+async def test_a_long_transaction_holds_nobody_up(url: str, begun: Any) -> None:
+    """Not even the first of a stamp and of a lane."""
+    async with working(url) as client, begun() as (connection, commit, _):
+        await client.submit("double", {"n": 1, "k": "new"}, connection=connection)
+        other = await client.submit("double", {"n": 5, "k": "new"})
+        assert await client.result(other, timeout=10) == 10
+        await commit()
+
+
+async def test_a_run_id_that_is_taken_is_told(url: str, begun: Any) -> None:
+    async with open_store(url) as store:
+        client = client_of(store)
+        await client.submit("double", {"n": 1}, run_id="mine")
+        async with begun() as (connection, _, roll_back):
+            assert await client.submit("double", {"n": 1}, run_id="mine", connection=connection) == "mine"
+            with pytest.raises(RunIdConflict):
+                await client.submit("double", {"n": 2}, run_id="mine", connection=connection)
+            await roll_back()
+
+
+async def test_a_connection_without_a_transaction_is_refused(url: str, postgres_server: Server) -> None:
+    async with open_store(url) as store:
+        client = client_of(store)
+        connection = await asyncpg.connect(postgres_server.url())
+        with pytest.raises(ConfigurationError, match="without an open transaction"):
+            await client.submit("double", {"n": 1}, connection=connection)
+        await connection.close()
+        with psycopg.connect(postgres_server.url(), autocommit=True) as own:
+            with pytest.raises(ConfigurationError, match="without an open transaction"):
+                await client.submit("double", {"n": 1}, connection=own)
+        with pytest.raises(ConfigurationError, match="object"):
+            await client.submit("double", {"n": 1}, connection=object())
+
+
+async def test_a_store_that_is_not_in_postgresql_says_so() -> None:
+    async with open_store("sqlite://") as store:
+        with pytest.raises(ConfigurationError, match="PostgreSQL"):
+            await client_of(store).submit("double", {"n": 1}, connection=object())

@@ -1,0 +1,97 @@
+"""A schema is made once, whoever comes first; a version that is not this code's stops the start."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
+from pyrula.store.open import open_store, store_exists
+from pyrula.store.postgres import migrate
+from pyrula.store.postgres.address import address
+from pyrula.store.postgres.store import PostgresStore
+from tests.postgres.server import Server
+from tests.postgres.work import client_of, working
+
+
+def set_version(server: Server, schema: str, version: int) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"UPDATE {schema}.meta SET version = {version}")
+
+
+async def test_many_that_start_at_once_make_one_schema(url: str) -> None:
+    stores = [open_store(url) for _ in range(8)]
+    await asyncio.gather(*(store.connect() for store in stores))
+    ids = await asyncio.gather(
+        *(client_of(store).submit("double", {"n": n}) for n, store in enumerate(stores))
+    )
+    assert len(await client_of(stores[0]).runs(workflow="double")) == len(set(ids)) == 8
+    for store in stores:
+        await store.close()
+
+
+def test_migrate_may_be_run_often_and_by_many_at_once(url: str) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: migrate.migrate(address(url), None, "id", 0, 1), range(6)))
+    assert sorted(answers, key=str) == [(1, 1)] * 5 + [(None, 1)] or answers.count((None, 1)) <= 6
+    assert migrate.migrate(address(url), None, "id", 0, 1) == (1, 1)
+    assert store_exists(url)
+
+
+async def test_an_older_worker_that_meets_a_newer_schema_says_so_and_stops(
+    url: str, postgres_server: Server, schema: str
+) -> None:
+    async with open_store(url) as store:
+        assert await store.check() == []
+    set_version(postgres_server, schema, migrate.VERSION + 1)
+    with pytest.raises(SchemaMismatch, match="upgrade this one"):
+        async with open_store(url):
+            pass
+    with pytest.raises(SchemaMismatch, match="upgrade this one"):
+        migrate.migrate(address(url), None, "id", 0, 1)
+
+
+async def test_an_older_schema_names_the_way_out(url: str, postgres_server: Server, schema: str) -> None:
+    async with open_store(url):
+        pass
+    set_version(postgres_server, schema, migrate.VERSION - 1)
+    with pytest.raises(SchemaMismatch, match="pyrula migrate"):
+        async with open_store(url):
+            pass
+
+
+async def test_a_shard_opened_as_another_is_refused(url: str) -> None:
+    async with open_store(url):
+        pass
+    store = PostgresStore(url, clock=None, retention=1, shard=1, shards=2)
+    with pytest.raises(ShardMismatch, match="shard 0 of 1"):
+        await store.connect()
+    await store.close()
+
+
+async def test_a_role_without_rights_is_told_what_to_ask_for(
+    url: str, postgres_server: Server, schema: str
+) -> None:
+    role = f"role_{schema}"
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN NOSUPERUSER")
+        connection.execute("REVOKE CREATE ON DATABASE postgres FROM PUBLIC")
+    theirs = url.replace("postgres@", f"{role}@")
+    with pytest.raises(StoreUnavailable, match="CREATE SCHEMA"):
+        async with open_store(theirs):
+            pass
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema} AUTHORIZATION {role}")
+    async with working(theirs) as client:
+        assert await client.result(await client.submit("double", {"n": 4}), timeout=10) == 8
+
+
+async def test_two_schemas_of_one_database_do_not_meet(
+    url: str, postgres_server: Server, schema: str
+) -> None:
+    async with open_store(url) as one, open_store(postgres_server.url(f"{schema}_b")) as other:
+        run_id = await client_of(one).submit("double", {"n": 1})
+        assert await other.get(run_id) is None
