@@ -188,8 +188,8 @@ class Connection:
         """Run verbs in one transaction; their answers, and the blocks that changed rows.
 
         locked: under the shard's lock; else beside it, where only what touches no lane and no gate may run. token:
-        remembered with the commit (`committed`). What a verb raises rolls all of them back. Raises `Lost`, `AnswerLost`,
-        and what psycopg raises.
+        remembered with the commit (`committed`). What a verb raises rolls all of them back. Raises `Lost`,
+        `AnswerLost`, and what psycopg raises.
         """
         tx = self._tx
         try:

@@ -1,4 +1,4 @@
-"""Parameters on their way to the server. Their types are in the SQL (`$1::bigint`), so a value only has to be written."""
+"""Parameters on their way to the server. Their types are in the SQL (`$1::bigint`): a value only has to be written."""
 
 from __future__ import annotations
 

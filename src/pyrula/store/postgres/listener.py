@@ -71,8 +71,8 @@ class Listener:
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
         _log.warning(
-            "a pooler is in between, and none can listen through it: looking every %g s instead; give a direct URL with "
-            "?listen=",
+            "a pooler is in between, and none can listen through it: looking every %g s instead; give a direct URL "
+            "with ?listen=",
             _POLL_SECONDS,
         )
         while not self._stopped(_POLL_SECONDS * (0.75 + chance() / 2)):

@@ -42,7 +42,8 @@ def migrate(
 ) -> tuple[int | None, int]:
     """Create the schema, or bring it forward; answers the version it had (None: it was not there) and has.
 
-    One transaction under the shard's lock: whoever comes at the same time waits, and finds it done. Raises as `prepare`.
+    One transaction under the shard's lock: whoever comes at the same time waits, and finds it done. Raises as
+    `prepare` does.
     """
     with psycopg.connect(address.conninfo, autocommit=True) as connection:
         found = _identity(connection, address)
@@ -116,8 +117,8 @@ def _create(
             cursor.execute(blocks["connection.start_clock"], (_wall(connection, clock),))
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreUnavailable(
-            f"{address.shown}: there is no store in schema {address.schema!r}, and this role may not make one: {error}; "
-            f"as a role that may: CREATE SCHEMA {address.schema} AUTHORIZATION <role>"
+            f"{address.shown}: there is no store in schema {address.schema!r}, and this role may not make one: "
+            f"{error}; as a role that may: CREATE SCHEMA {address.schema} AUTHORIZATION <role>"
         ) from error
     return VERSION, store, shard, shards
 

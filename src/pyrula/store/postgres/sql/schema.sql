@@ -301,8 +301,50 @@ CREATE TABLE schedules (
     PRIMARY KEY (workflow, number)
 );
 
-CREATE TABLE outbox (          -- messages to other shards: delivered at least once, applied once
-    id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    shard      bigint  NOT NULL,
+-- What follows is empty in a store of one shard.
+
+CREATE TABLE outbox (          -- messages to other shards: delivered at least once, in order, and applied once
+    id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- in the order of commits: written under the lock
+    shard      bigint  NOT NULL,          -- to whom
     message    bytea   NOT NULL
 );
+CREATE INDEX outbox_shard ON outbox (shard, id);
+CREATE TABLE received (        -- the last message taken in from each shard
+    shard      bigint  PRIMARY KEY,
+    last       bigint  NOT NULL
+);
+
+CREATE TABLE shards (          -- those that were made: one that is missing is not made anew
+    shard      bigint  PRIMARY KEY
+);
+
+CREATE TABLE routes (          -- what decides the shard of a workflow's gated runs; only open ones take runs
+    workflow   text    COLLATE "C" PRIMARY KEY,
+    how        text    NOT NULL,          -- "key", "shared <name>" or "workflow <name>"
+    gates      text    NOT NULL,          -- JSON array of the names of its gates
+    closed     text                       -- by whom, while its routing changes
+);
+
+CREATE TABLE chosen (          -- run ids that people chose, at the shard an id belongs to and where its run is
+    run_id     text    COLLATE "C" PRIMARY KEY,
+    shard      bigint  NOT NULL,          -- where its run is; -1: nowhere yet, and it is cancelled already
+    times      bigint  NOT NULL           -- how often it was sent there: an old farewell is told by it
+);
+
+CREATE TABLE ancestors (       -- of runs here, those that are elsewhere
+    run_id     text    COLLATE "C" PRIMARY KEY,
+    parent     text    COLLATE "C",
+    shard      bigint  NOT NULL           -- where it is
+);
+CREATE INDEX ancestors_parent ON ancestors (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE away (            -- children of runs here that are elsewhere, and what they ended with
+    parent     text    COLLATE "C" NOT NULL,
+    child      text    COLLATE "C" NOT NULL,
+    shard      bigint  NOT NULL,          -- where it is
+    state      text,                      -- NULL: not heard of its end yet
+    result     bytea,
+    error      bytea,
+    PRIMARY KEY (parent, child)
+);
+CREATE INDEX away_child ON away (child);

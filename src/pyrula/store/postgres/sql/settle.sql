@@ -7,7 +7,7 @@ JOIN runs AS r ON r.seq = s.seq
 WHERE r.state = 'open'
 
 -- name: parents
-SELECT s.seq FROM unnest($1::bytea[]) AS u (value)
+SELECT s.seq, s.value FROM unnest($1::bytea[]) AS u (value)
 JOIN steps AS s ON s.value = u.value AND s.status = 'waiting' AND s.kind = 'child'
 
 -- name: events
@@ -20,9 +20,6 @@ CROSS JOIN LATERAL (
 
 -- name: children
 SELECT r.run_id, r.state, r.result, r.error FROM unnest($1::text[]) AS u (run_id) JOIN runs AS r ON r.run_id = u.run_id
-
--- name: alone
-SELECT 1 FROM meta WHERE shards = 1
 
 -- name: count
 UPDATE runs AS r SET logged = r.logged + u.n FROM unnest($1::bigint[], $2::bigint[]) AS u (seq, n)
