@@ -77,12 +77,8 @@ class Broker:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(5)
+            self._process.kill()  # it keeps nothing
+            self._process.wait(5)
 
     @property
     def direct(self) -> str:

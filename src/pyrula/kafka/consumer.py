@@ -194,6 +194,7 @@ class StreamConsumer:
             heard = self._heard[0]  # it is taken off when it is done: the store may fail meanwhile
             match heard:
                 case Assigned(partitions):
+                    self._trouble = None
                     self._rebalances += 1
                     for number in partitions:
                         await self._welcome(number)
@@ -203,6 +204,7 @@ class StreamConsumer:
                     if done is not None:
                         done.set()
                 case Records(records):
+                    self._trouble = None
                     assert self._reader is not None
                     self._reader.taken(len(records))
                     for raw in records:

@@ -20,6 +20,7 @@ from pyrula.kafka.record import Raw
 from pyrula.kafka.stream import KafkaStream
 
 _log = logging.getLogger("pyrula.kafka")
+_client_log = logging.getLogger("pyrula.kafka.client")
 _POLL_SECONDS: Final = 0.02
 _BATCH: Final = 500
 _AHEAD: Final = 4000
@@ -74,7 +75,11 @@ class Reader:
         self.commits = 0
         self.owned: frozenset[int] = frozenset()
         self._stream, self._clock, self._loop, self._hear_on_loop = stream, clock, loop, hear
-        self._config = {**settings(stream, worker_id), "on_commit": self._was_committed}
+        self._config = {
+            **settings(stream, worker_id),
+            "on_commit": self._was_committed,
+            "error_cb": self._complained,
+        }
         self._asked: deque[tuple[str, tuple[int, ...]]] = deque()
         self._offsets: dict[int, int] = {}
         self._committed: dict[int, int] = {}
@@ -132,7 +137,7 @@ class Reader:
 
     def _run(self) -> None:
         try:
-            consumer = Consumer(self._config, logger=_log)
+            consumer = Consumer(self._config, logger=_client_log)
             consumer.subscribe(
                 [self._stream.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )
@@ -212,6 +217,12 @@ class Reader:
         self._committed.update(moved)
         self.commits += 1
 
+    def _complained(self, error: KafkaError) -> None:
+        self._hear(Trouble(error.str()))
+        theirs = self._stream.config.get("error_cb")
+        if theirs is not None:
+            theirs(error)
+
     def _was_committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         failed = [each.partition for each in partitions if error is not None or each.error]
         for number in failed:  # sent again with the next ones
@@ -287,3 +298,25 @@ def _raw(message: Message) -> Raw:
 
 def _bytes(data: Any) -> bytes | None:
     return data.encode() if isinstance(data, str) else data
+
+
+class _Seldom(logging.Filter):
+    """Lets what the client says again and again through twice a minute: it tries a lost broker 50 times in one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        what = record.getMessage().partition("(after")[0]
+        if record.created - self._said.get(what, 0.0) < _SAME_SECONDS:
+            return False
+        if len(self._said) > _DIFFERENT:
+            self._said.clear()
+        self._said[what] = record.created
+        return True
+
+
+_SAME_SECONDS: Final = 30.0
+_DIFFERENT: Final = 1000
+_client_log.addFilter(_Seldom())

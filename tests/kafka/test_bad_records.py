@@ -1,0 +1,90 @@
+"""Records that fail for good: a dead letter that says why, or one partition that stops and says why."""
+
+from __future__ import annotations
+
+from tests.kafka.scene import Scene, at, stats
+
+
+class Poisoned(Exception):
+    pass
+
+
+async def orders(ctx, record):
+    if record["value"] == "poison":
+        raise Poisoned("it can't be eaten")
+
+
+async def test_a_poison_record_goes_to_the_dead_letter_topic_with_the_reason(broker, topic):
+    async with Scene(broker, topic(2), 2) as scene:
+        letters = topic(1)
+        scene.declare(orders, dead_letter_topic=letters)
+        values = ["good", "good", "poison", b"{no json", *["good"] * 6]
+        scene.send(values, key=lambda n: f"key-{n % 2}")
+        worker = await scene.work()
+        await scene.until(lambda: stats(worker).finished == len(values))
+        assert stats(worker).dead_letters == 2
+        await worker.stop()
+        assert scene.committed() == [5, 5]
+        found = {}
+        for message in broker.all_of(letters, 1, 2):
+            headers = {name: value.decode() for name, value in message.headers()}
+            found[headers["pyrula.error.code"]] = (message.key(), message.value(), headers)
+        assert set(found) == {"Poisoned", "not_json"}
+        key, value, headers = found["Poisoned"]
+        assert (key, value) == (b"key-0", b'"poison"')
+        assert headers["pyrula.error.message"] == "it can't be eaten"
+        assert headers["pyrula.run-id"] == scene.id(0, 1)
+        where = (headers["pyrula.topic"], headers["pyrula.partition"], headers["pyrula.offset"])
+        assert where == (scene.topic, "0", "1")
+        assert found["not_json"][:2] == (b"key-1", b"{no json")
+        assert await scene.states([scene.id(1, 1)]) == [None]
+
+
+async def test_without_one_a_poison_record_stops_its_partition_alone_until_it_is_retried(broker, topic):
+    async with Scene(broker, topic(2), 2) as scene:
+        cured = False
+
+        async def orders(ctx, record):
+            if record["value"] == "poison" and not cured:
+                raise Poisoned("it can't be eaten")
+
+        scene.declare(orders, max_concurrency=2)
+        scene.send(["good", "good", "poison", *["good"] * 17])
+        worker = await scene.work()
+        poison = scene.id(0, 1)
+        await scene.until(lambda: at(worker, 1).committed == 10)
+        await scene.until_state(poison, "failed")
+        await scene.until(lambda: at(worker, 0).stopped is not None)
+        assert at(worker, 1).stopped is None
+        assert stats(worker).in_flight == 0
+
+        async def told() -> str:
+            return (await scene.client.why(poison))["text"]
+
+        while "has stopped" not in (text := await told()):
+            await scene.store.clock.sleep(20_000)
+        assert f"Partition {scene.topic}/0 has stopped at it, on worker one" in text
+        assert "Poisoned: it can't be eaten; retry run" in text
+        (facts,) = (await scene.store.workers())[0]["facts"]["streams"]
+        assert [one["run_id"] for one in facts["stopped"]] == [poison]
+        cured = True
+        await scene.client.retry(poison)
+        await scene.until(lambda: at(worker, 0).committed == 10)
+        assert at(worker, 0).stopped is None
+
+
+async def test_a_record_that_no_run_can_be_made_of_stops_its_partition_and_why_knows_it_by_its_id(broker, topic):
+    async with Scene(broker, topic(2), 2) as scene:
+        scene.declare(orders)
+        scene.send(["good", "good", "good", b"\xff", "good", "good"])
+        worker = await scene.work()
+        await scene.until(lambda: at(worker, 0).committed == 3)
+        await scene.until(lambda: at(worker, 1).committed == 1)
+        bad = scene.id(1, 1)
+        while await scene.store.why(bad) is None:
+            await scene.store.clock.sleep(20_000)
+        answer = await scene.client.why(bad)
+        assert answer["state"] == "refused"
+        assert "not_json" in answer["text"] and "declare a dead_letter_topic" in answer["text"]
+        await worker.stop()
+        assert scene.committed() == [3, 1]
