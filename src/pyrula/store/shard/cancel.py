@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pyrula.store.shard import family
 from pyrula.store.shard.finish import finish_all, give_back
 from pyrula.store.shard.tx import Tx
 
@@ -27,13 +28,14 @@ def cancel_children(tx: Tx, run_ids: Iterable[str]) -> None:
     _cancel_family(tx, tx.match("cancel.children", [(run_id,) for run_id in run_ids]))
 
 
-def _cancel_family(tx: Tx, family: Sequence[tuple[str, int, bytes, str]]) -> None:
+def _cancel_family(tx: Tx, members: Sequence[tuple[str, int, bytes, str]]) -> None:
     """Generation by generation: a parent is over before its children end, so no child's end wakes it up."""
     seen: set[str] = set()
-    generation = [row for row in family if row[3] in ("queued", "parked", "executing")]
+    generation = [row for row in members if row[3] in ("queued", "parked", "executing")]
     while generation:
         seen.update(row[0] for row in generation)
         _cancel(tx, generation)
+        family.cancel_away(tx, [row[0] for row in generation])
         children = tx.match("cancel.children", [(row[0],) for row in generation])
         generation = [row for row in children if row[0] not in seen]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pyrula.store.shard import hold
+from pyrula.store.shard import family, hold
 from pyrula.store.shard.settle import settle_parents
 from pyrula.store.shard.tx import Tx
 
@@ -27,9 +27,12 @@ def finish_all(tx: Tx, ends: Sequence[End]) -> None:
     if not ends:
         return
     rows = tx.match("finish.run", [(*end, tx.now) for end in ends])
-    children = [run_id for run_id, parent in rows if parent is not None]
+    children = {run_id: parent for run_id, parent in rows if parent is not None}
     if children:
-        settle_parents(tx, children)
+        for child in settle_parents(tx, children):
+            del children[child]
+        if children:  # nobody waits, or a parent elsewhere
+            family.tell_parents(tx, children)
 
 
 def leave(tx: Tx, runs: Sequence[tuple[int, bytes]]) -> None:

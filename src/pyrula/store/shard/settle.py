@@ -63,10 +63,14 @@ def settle(tx: Tx, seqs: Sequence[int]) -> None:
         wake(tx, list(settled))
 
 
-def settle_parents(tx: Tx, ended: Iterable[str]) -> None:
-    """The same for the runs that wait for these children, which have just ended."""
+def settle_parents(tx: Tx, ended: Iterable[str]) -> set[str]:
+    """The same for the runs that wait for these children, which have just ended; answers those that somebody
+    here waited for.
+    """
     children = [(run_id.encode(),) for run_id in ended]
-    settle(tx, sorted({seq for (seq,) in tx.match("settle.parents", children)}))
+    found = tx.match("settle.parents", children)
+    settle(tx, sorted({seq for seq, _ in found}))
+    return {child_name(child) for _, child in found}
 
 
 def wake(tx: Tx, seqs: Sequence[int]) -> None:
@@ -187,7 +191,11 @@ def _children(tx: Tx, waits: Sequence[Wait]) -> dict[str, Ended]:
     rows = tx.match("settle.children", [(run_id,) for run_id in wanted])
     ended = {run_id: Ended(*end) for run_id, *end in rows if end[0] != "open"}
     missing = wanted.keys() - {row[0] for row in rows}
-    if missing and tx.rows("settle.alone"):  # with more shards it may live on another, which will tell
+    if missing:  # they may be elsewhere, and their shards tell of their ends
+        away = tx.match("family.ends", [(run_id,) for run_id in missing])
+        ended.update({run_id: Ended(*end) for run_id, *end in away if end[0] is not None})
+        missing -= {row[0] for row in away}
+    if missing:
         gone = {"type": "RunNotFound", "message": "its record is not kept any more", "code": "run_not_found"}
         ended.update({run_id: Ended("failed", None, msgspec.json.encode(gone)) for run_id in missing})
     return ended

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard import family
+from pyrula.store.shard.outbox import Farewell, send
+from pyrula.store.shard.placing import owner
+from pyrula.store.shard.tx import Row, Tx
 
 
 def sweep(tx: Tx, before: int, limit: int = 200) -> int:
@@ -15,12 +19,24 @@ def sweep(tx: Tx, before: int, limit: int = 200) -> int:
     the slot gates of runs that are over, go too, as far as this batch looks.
     """
     seqs = tx.rows("sweep.runs", before, limit)
+    here, shards = tx.rows("outbox.here")[0]
+    if shards > 1:
+        _take_leave(tx, seqs, here, shards)
+        family.forget(tx, seqs, limit)
     for block in _OF_A_RUN:
         tx.many(block, seqs)
     place = _anywhere(tx.now)
     tx.many("sweep.lane", tx.rows("sweep.empty_lanes", place, limit))
     tx.run("sweep.slot_gates", place, limit)
     return len(seqs)
+
+
+def _take_leave(tx: Tx, seqs: Sequence[Row], here: int, shards: int) -> None:
+    """Ids that were chosen may be chosen again."""
+    leaving = tx.match("chosen.leaving", seqs)
+    tx.many("chosen.drop", [(run_id,) for run_id, _ in leaving])
+    told = [(owner(run_id, shards), Farewell(run_id, times)) for run_id, times in leaving]
+    send(tx, [(shard, farewell) for shard, farewell in told if shard != here])
 
 
 _OF_A_RUN = (

@@ -3,12 +3,15 @@ SELECT r.seq, r.run_id, r.workflow, r.priority, r.key, s.stamp, r.keys
 FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq JOIN stamps AS s ON s.id = r.stamp
 
 -- name: seats
--- A run and its ancestors, the nearest first; a thousand generations should do.
+-- A run and its ancestors, the nearest first; a thousand generations should do. Those in between may be elsewhere.
 WITH RECURSIVE line (run_id, depth) AS (
     SELECT $1::text COLLATE "C", 0
     UNION ALL
-    SELECT r.parent, line.depth + 1 FROM line JOIN runs AS r ON r.run_id = line.run_id
-    WHERE r.parent IS NOT NULL AND line.depth < 1000
+    SELECT coalesce(r.parent, a.parent), line.depth + 1
+    FROM line
+    LEFT JOIN runs AS r ON r.run_id = line.run_id
+    LEFT JOIN ancestors AS a ON a.run_id = line.run_id
+    WHERE coalesce(r.parent, a.parent) IS NOT NULL AND line.depth < 1000
 )
 SELECT s.gate, r.run_id
 FROM line JOIN runs AS r ON r.run_id = line.run_id JOIN slots AS s ON s.seq = r.seq
@@ -16,14 +19,20 @@ WHERE s.held = 1
 ORDER BY line.depth
 
 -- name: family
--- Children, their children and so on, those that are over left out: they need no lane, their children may.
-WITH RECURSIVE family (run_id, seq, lane, state, depth) AS (
-    SELECT run_id, seq, lane, state, 1 FROM runs WHERE parent = $1::text
+-- Children, their children and so on, those that are over left out: they need no lane, their children may. Those in
+-- between may be elsewhere.
+WITH RECURSIVE family (run_id, depth) AS (
+    SELECT $1::text COLLATE "C", 0
     UNION ALL
-    SELECT r.run_id, r.seq, r.lane, r.state, family.depth + 1 FROM family JOIN runs AS r ON r.parent = family.run_id
+    SELECT c.run_id, family.depth + 1
+    FROM family CROSS JOIN LATERAL (
+        SELECT r.run_id FROM runs AS r WHERE r.parent = family.run_id
+        UNION ALL SELECT a.run_id FROM ancestors AS a WHERE a.parent = family.run_id
+    ) AS c
     WHERE family.depth < 1000
 )
-SELECT seq, lane FROM family WHERE state = 'open' ORDER BY seq
+SELECT r.seq, r.lane FROM family JOIN runs AS r ON r.run_id = family.run_id
+WHERE r.state = 'open' AND family.depth > 0 ORDER BY r.seq
 
 -- name: keep
 UPDATE slots AS s SET held = 1 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)

@@ -249,8 +249,50 @@ CREATE TABLE schedules (
     PRIMARY KEY (workflow, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE outbox (          -- messages to other shards: delivered at least once, applied once
-    id         INTEGER PRIMARY KEY,
-    shard      INTEGER NOT NULL,
+-- What follows is empty in a store of one shard.
+
+CREATE TABLE outbox (          -- messages to other shards: delivered at least once, in order, and applied once
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,     -- never used twice: the receiver remembers the last one
+    shard      INTEGER NOT NULL,          -- to whom
     message    BLOB    NOT NULL
 ) STRICT;
+CREATE INDEX outbox_shard ON outbox (shard, id);
+CREATE TABLE received (        -- the last message taken in from each shard
+    shard      INTEGER PRIMARY KEY,
+    last       INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE shards (          -- those that were made: one that is missing is not made anew
+    shard      INTEGER PRIMARY KEY
+) STRICT;
+
+CREATE TABLE routes (          -- what decides the shard of a workflow's gated runs; only open ones take runs
+    workflow   TEXT PRIMARY KEY,
+    how        TEXT    NOT NULL,          -- "key", "shared <name>" or "workflow <name>"
+    gates      TEXT    NOT NULL,          -- JSON array of the names of its gates
+    closed     TEXT                       -- by whom, while its routing changes
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE chosen (          -- run ids that people chose, at the shard an id belongs to and where its run is
+    run_id     TEXT PRIMARY KEY,
+    shard      INTEGER NOT NULL,          -- where its run is; -1: nowhere yet, and it is cancelled already
+    times      INTEGER NOT NULL           -- how often it was sent there: an old farewell is told by it
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ancestors (       -- of runs here, those that are elsewhere
+    run_id     TEXT PRIMARY KEY,
+    parent     TEXT,
+    shard      INTEGER NOT NULL           -- where it is
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ancestors_parent ON ancestors (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE away (            -- children of runs here that are elsewhere, and what they ended with
+    parent     TEXT    NOT NULL,
+    child      TEXT    NOT NULL,
+    shard      INTEGER NOT NULL,          -- where it is
+    state      TEXT,                      -- NULL: not heard of its end yet
+    result     BLOB,
+    error      BLOB,
+    PRIMARY KEY (parent, child)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX away_child ON away (child);

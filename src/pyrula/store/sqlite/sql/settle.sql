@@ -5,7 +5,7 @@ FROM steps AS s JOIN runs AS r ON r.seq = s.seq
 WHERE s.seq = ?1 AND s.status = 'waiting' AND r.state = 'open'
 
 -- name: parents
-SELECT seq FROM steps WHERE value = ?1 AND status = 'waiting' AND kind = 'child'
+SELECT seq, value FROM steps WHERE value = ?1 AND status = 'waiting' AND kind = 'child'
 
 -- name: events
 -- As many of a name as there are waits for it, the oldest first.
@@ -13,9 +13,6 @@ SELECT id, seq, name, payload FROM events WHERE seq = ?1 AND name = ?2 ORDER BY 
 
 -- name: children
 SELECT run_id, state, result, error FROM runs WHERE run_id = ?1
-
--- name: alone
-SELECT 1 FROM meta WHERE shards = 1
 
 -- name: count
 UPDATE runs SET logged = logged + ?2 WHERE seq = ?1 RETURNING seq, logged
