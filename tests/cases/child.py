@@ -93,6 +93,7 @@ async def _work(
         registry,
         max_concurrent_runs=options.get("places", 100),
         lease_seconds=options.get("lease_seconds", 30),
+        limits=options.get("limits"),
     )
     running = asyncio.ensure_future(worker.run())
     while worker.worker_id not in [found["worker_id"] for found in await store.workers()]:  # noqa: ASYNC110 - it sets no event

@@ -49,6 +49,23 @@ def test_an_empty_poll_counts_as_a_poll():
     assert limiter.reserve("workflow", 1) == 1
 
 
+def test_an_empty_poll_that_stays_open_brings_work_when_there_is_some_and_the_next_is_spaced_from_its_start():
+    hub, clock = made_hub()
+    limiter = hub.worker(
+        "w", kinds=("workflow",), task_poller_pool_size=2, task_poller_limiter=PollRate(1, 10)
+    )
+    assert limiter.reserve("workflow", 9) == 2
+    limiter.polled("workflow", asked=2, got=0, stay_open=True)
+    clock.to(7)
+    assert limiter.reserve("workflow", 9) == 2
+    limiter.polled("workflow", asked=2, got=1, stay_open=True)
+    assert limiter.reserve("workflow", 9) == 1
+    assert limiter.room("workflow").retry_at == 10 * SECOND
+    clock.to(30)
+    limiter.polled("workflow", asked=1, got=0, stay_open=True)
+    assert limiter.reserve("workflow", 9) == 2, "a pool never polls more often than it has pollers"
+
+
 def test_local_executions_are_not_polls_and_no_bucket_spaces_them():
     hub, _ = made_hub()
     limiter = hub.worker("w", task_poller_limiter=PollRate(1, 10))

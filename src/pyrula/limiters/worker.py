@@ -118,8 +118,15 @@ class Limiter:
                 self._hold_places(kind, 1, now, group, polled=False)
             return free
 
-    def polled(self, kind: str, asked: int, got: int) -> None:
-        """Of `asked` places held, `got` will `begin`; the rest came back empty and are free again."""
+    def polled(self, kind: str, asked: int, got: int, *, stay_open: bool = False) -> None:
+        """Of `asked` places held, `got` will `begin`; the rest came back empty and are free again.
+
+        stay_open: empty polls go on waiting for work, so that the next `reserve` goes on with them.
+        """
+        if stay_open and asked > got:
+            with self.hub.turn() as _:
+                if kind in self._buckets:
+                    self._buckets[kind] = self._bucket(kind).stay_open(asked - got)
         self.release(kind, asked - got)
 
     def release(self, kind: str, n: int = 1, group: str = "") -> None:

@@ -154,9 +154,12 @@ def _queued(tx: Tx, run: _Run) -> dict[str, Any]:
         found, start = _at_gate(tx, gate, 1 if stamped is None else stamped, line, overrides)
         reasons += found
         starts.append(start)
+    workers = _workers(tx, run)
+    if workers:
+        starts.append(None)
     known = [start for start in starts if start is not None]
     return {
-        "reasons": [*reasons, *_workers(tx, run)],
+        "reasons": [*reasons, *workers],
         "place": line.ahead + 1 if line.ahead < _AHEAD else f"{_AHEAD}+",
         "ahead": line.ahead,
         "earliest_start": instant(tx, max(known)) if len(known) == len(starts) else None,

@@ -74,7 +74,7 @@ class Limits:
     def began(self, asked: int, got: int) -> None:
         """Of `asked` places held, `got` runs begin."""
         if asked != got:
-            self.limiter.polled("workflow", asked, got)
+            self.limiter.polled("workflow", asked, got, stay_open=True)
         if got:
             self.limiter.begin("workflow", got, reserved=True)
             self._counted()

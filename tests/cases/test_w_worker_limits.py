@@ -1,0 +1,114 @@
+"""W. Limits of the worker itself: saturation, levels and buckets. Case 183, of kind X, on pyrula's own worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pyrula.workflows import PollRate, Registry, Worker, WorkflowClient, open_store, workflow
+from tests.cases.fleet import Fleet
+from tests.cases.scene import Scene, assert_times
+
+LOOKS_AGAIN = 0.5
+FULL: list[dict[str, Any]] = [{"max_concurrent_runs": 1}, {"limits": {"worker": {"workflow": (1, None)}}}]
+
+
+@pytest.mark.parametrize("options", FULL)
+async def test_case_168_a_cancel_reaches_a_worker_that_has_no_room(
+    scene: Scene, options: dict[str, Any]
+) -> None:
+    scene.declare()
+    await scene.work(**options)
+    busy, waiting = await scene.one(seconds=60), await scene.one(seconds=60)
+    await scene.reach(1)
+    await scene.client.cancel(busy)
+    await scene.reach(2)
+    assert await scene.was_cancelled(busy)
+    assert scene.ends == [(pytest.approx(1, abs=1), busy)]
+    assert 1 <= scene.started(waiting)[0] <= 2
+
+
+@pytest.mark.parametrize("options", FULL)
+async def test_case_168_a_worker_without_room_goes_on_beating(
+    store_url: str, options: dict[str, Any]
+) -> None:
+    """On the machine's clock, where the heartbeat is the worker's own; the lease is a quarter of the body's time."""
+    registry, starts, beats = Registry(), [], []
+
+    @workflow(registry=registry)
+    async def w(ctx: Any, seconds: float) -> None:
+        starts.append(ctx.run_id)
+        await asyncio.sleep(seconds)
+
+    async with open_store(store_url) as store:
+        beat = store.heartbeat
+        store.heartbeat = lambda incarnation: beats.append(incarnation) or beat(incarnation)  # type: ignore[method-assign]  # counts, and passes on
+        client = WorkflowClient(store, registry)
+        async with Worker(store, registry, lease_seconds=0.6, **options) as worker:
+            ids = [await client.submit("w", {"seconds": seconds}) for seconds in (2.4, 0)]
+            incarnation = None
+            for run_id in ids:
+                await client.result(run_id, timeout=20)
+                incarnation = incarnation or worker.incarnation
+            assert worker.incarnation == incarnation
+    assert starts == ids
+    assert len(beats) >= 8  # one each 0.2 s
+
+
+async def test_case_172_a_workers_limit_is_its_own_and_a_clusters_is_shared(scene: Scene) -> None:
+    scene.declare()
+    for level, took in (("worker", 2), ("cluster", 4)):
+        began = scene.env.now
+        workers = [await scene.work(limits={level: {"workflow": (1, None)}}) for _ in range(2)]
+        for _ in range(2):
+            await scene.one(seconds=2)
+        await scene.env.advance(10)
+        assert scene.ends[-1][0] - began == pytest.approx(took, abs=LOOKS_AGAIN)
+        for worker in workers:
+            await scene.env.stop_worker(worker)
+
+
+@pytest.mark.parametrize(("options", "together"), [({}, True), ({"max": 1}, False)])
+async def test_case_172_in_two_processes_those_counters_are_apart(
+    fleet: Fleet, options: dict[str, Any], together: bool
+) -> None:
+    """Over processes it is the store's Limit that is shared."""
+    limits = {"cluster": {"workflow": [1, None]}}
+    first, second = (fleet.work(limits=limits, **options) for _ in range(2))
+    await fleet.ready(first, second)
+    runs = [await fleet.submit(seconds=2) for _ in range(2)]
+    await fleet.until(lambda: all(fleet.ends(run) for run in runs))
+    assert fleet.peak("k") == (2 if together else 1)
+    if together:
+        assert fleet.pid_of(runs[0]) != fleet.pid_of(runs[1])
+
+
+async def test_case_174_the_polls_of_one_poller_are_even_and_in_order(scene: Scene) -> None:
+    scene.declare()
+    await scene.work(task_poller_limiter=PollRate(limit=5, time_window=1))
+    ids = await scene.submit(20)
+    await scene.reach(10)
+    assert_times(scene.times(), [0.2 * number for number in range(20)])
+    assert scene.order() == ids
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limits": {"worker": {"workflow": (None, 1)}}, "limiter_time_windows": {"workflow": 10}},
+        {"task_poller_limiter": PollRate(limit=1, time_window=10)},
+    ],
+)
+async def test_case_183_the_limiter_is_asked_before_the_claim(scene: Scene, options: dict[str, Any]) -> None:
+    scene.declare()
+    await scene.work(lease_seconds=5, **options)
+    ids = await scene.submit(3, seconds=1)
+    for second in range(1, 25):  # what waits for the limiter is queued, and no lease of it runs
+        await scene.reach(second - 0.5)
+        executing = [state for state in await scene.states(ids) if state == "executing"]
+        assert len(executing) == (1 if second % 10 == 1 else 0)
+    assert_times(scene.times(), [0, 10, 20])
+    assert [len(scene.started(run_id)) for run_id in ids] == [1, 1, 1]
+    assert [(await scene.client.get(run_id)).attempt for run_id in ids] == [1, 1, 1]
