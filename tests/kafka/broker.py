@@ -66,7 +66,7 @@ class Broker:
              f"tcp://{self.servers}", "--storage-engine", "memory://tansu/"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=_die_with_parent,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - two system calls, which no lock can hold up
         )  # fmt: skip
         give_up = time.monotonic() + _READY_SECONDS
         while time.monotonic() < give_up:
@@ -115,7 +115,9 @@ class Broker:
 
     def all_of(self, topic: str, partitions: int, count: int, seconds: float = 20) -> list[Any]:
         """The first `count` messages of a topic."""
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader", "enable.auto.commit": False})
+        consumer = Consumer(
+            {"bootstrap.servers": self.servers, "group.id": "reader", "enable.auto.commit": False}
+        )
         consumer.assign([TopicPartition(topic, n, 0) for n in range(partitions)])
         found: list[Any] = []
         give_up = time.monotonic() + seconds

@@ -34,7 +34,9 @@ class Scene:
         await asyncio.gather(*(worker.stop(0) for worker in self.workers))
         await self._stack.aclose()
 
-    def declare(self, body: Any, *, servers: str | None = None, policies: dict[str, Any] | None = None, **more: Any):
+    def declare(
+        self, body: Any, *, servers: str | None = None, policies: dict[str, Any] | None = None, **more: Any
+    ):
         stream = KafkaStream(
             self.topic, self.group, servers or self.broker.servers, **{"config": QUICK, **more}
         )
@@ -69,7 +71,12 @@ class Scene:
 
     async def until_state(self, run_id: str, state: str) -> None:
         async with asyncio.timeout(20):
-            while (await self.states([run_id])) != [state]:
+            while (await self.states([run_id])) != [state]:  # noqa: ASYNC110 - reads are all there is
+                await asyncio.sleep(0.02)
+
+    async def until_completed(self, run_ids: list[str]) -> None:
+        async with asyncio.timeout(20):
+            while set(await self.states(run_ids)) != {"completed"}:  # noqa: ASYNC110 - reads are all there is
                 await asyncio.sleep(0.02)
 
     async def states(self, run_ids: list[str]) -> list[str | None]:

@@ -73,7 +73,9 @@ async def test_without_one_a_poison_record_stops_its_partition_alone_until_it_is
         assert at(worker, 0).stopped is None
 
 
-async def test_a_record_that_no_run_can_be_made_of_stops_its_partition_and_why_knows_it_by_its_id(broker, topic):
+async def test_a_record_that_no_run_can_be_made_of_stops_its_partition_and_why_knows_it_by_its_id(
+    broker, topic
+):
     async with Scene(broker, topic(2), 2) as scene:
         scene.declare(orders)
         scene.send(["good", "good", "good", b"\xff", "good", "good"])

@@ -56,12 +56,12 @@ async def test_a_worker_that_joins_takes_partitions_over_with_the_runs_they_left
                         await scene.client.send_event(run, "go", None)
                         done.add(run)
                 await asyncio.sleep(0.01)
-        await scene.until(lambda: all(at(w, n).lag in (0, None) for w in (first, second) for n in range(partitions)))
+        await scene.until(
+            lambda: all(at(w, n).lag in (0, None) for w in (first, second) for n in range(partitions))
+        )
         ids = [scene.id(n % partitions, n // partitions) for n in range(4 * partitions)]
-        async with asyncio.timeout(10):
-            while set(await scene.states(ids)) != {"completed"}:
-                await asyncio.sleep(0.02)
-        assert flights == {"first": most, "second": most} or max(flights.values()) <= most
+        await scene.until_completed(ids)
+        assert max(flights.values()) == most
         for worker in (first, second):
             await worker.stop()
         assert scene.committed() == [4] * partitions

@@ -22,7 +22,9 @@ def _read(raw: Raw, **more):
 
 
 def test_a_record_says_where_it_came_from_and_what_it_holds():
-    raw = Raw(3, 17, b"k", b'{"n": 1}', 1_700_000_000_123, (("trace", b"abc"), ("none", None), ("raw", b"\xff")))
+    raw = Raw(
+        3, 17, b"k", b'{"n": 1}', 1_700_000_000_123, (("trace", b"abc"), ("none", None), ("raw", b"\xff"))
+    )
     found = _read(raw)
     assert found.record == {
         "topic": "orders",

@@ -124,8 +124,15 @@ def test_whatever_happens_order_is_kept_and_nothing_unfinished_is_committed(step
         if verb == "read":
             offset = len(items)
             items[offset] = Item(offset, str(offset), value, size=1)
-            left = flag and value is not None and all(other.order != value for other in items.values() if
-                                                      other.offset not in finished and other.offset != offset)
+            left = (
+                flag
+                and value is not None
+                and all(
+                    other.order != value
+                    for other in items.values()
+                    if other.offset not in finished and other.offset != offset
+                )
+            )
             window.read(items[offset], is_open=left)
         elif verb == "take":
             for item in window.take(value):

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pyrula.clock import SECOND, Clock
+from pyrula.errors import ConfigurationError
 from pyrula.kafka.record import Raw
 from pyrula.kafka.stream import KafkaStream
 
@@ -88,13 +89,21 @@ class Reader:
         self._closing = threading.Event()
         self._vanish = False
         self._ends: dict[int, int] = {}
+        self._consumer: Consumer | None = None
         self._look_at = 0
         self._thread = threading.Thread(target=self._run, name=f"pyrula-kafka-{stream.topic}", daemon=True)
 
     # -- from the loop
 
     def start(self) -> None:
-        """Join the group."""
+        """Join the group. Raises `ConfigurationError` for settings that the client does not take."""
+        try:
+            self._consumer = Consumer(self._config, logger=_client_log)
+        except KafkaException as error:
+            told = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+            raise ConfigurationError(
+                f"the stream of topic {self._stream.topic!r}: the client refuses KafkaStream.config: {told}"
+            ) from error
         self._thread.start()
 
     def pause(self, partitions: Sequence[int]) -> None:
@@ -136,8 +145,9 @@ class Reader:
     # -- the thread
 
     def _run(self) -> None:
+        consumer = self._consumer
+        assert consumer is not None
         try:
-            consumer = Consumer(self._config, logger=_client_log)
             consumer.subscribe(
                 [self._stream.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )
@@ -152,7 +162,7 @@ class Reader:
                 if not self._vanish:
                     self._commit(consumer, self._offsets, wait=True)
                 consumer.close()
-        except Exception as error:  # the client could not be made, or has a fatal error
+        except Exception as error:  # the client has a fatal error
             self._hear(Trouble(f"{type(error).__name__}: {error}", fatal=True))
 
     def _poll(self, consumer: Consumer) -> None:
@@ -176,7 +186,9 @@ class Reader:
     def _obey(self, consumer: Consumer) -> None:
         while self._asked:
             verb, partitions = self._asked.popleft()
-            mine = [TopicPartition(self._stream.topic, number) for number in partitions if number in self.owned]
+            mine = [
+                TopicPartition(self._stream.topic, number) for number in partitions if number in self.owned
+            ]
             if mine:
                 (consumer.pause if verb == "pause" else consumer.resume)(mine)
         now = self._clock.monotonic()
@@ -212,7 +224,9 @@ class Reader:
             else:
                 consumer.commit(offsets=marks)
         except KafkaException as error:
-            _log.warning("offsets of %s could not be committed: %s; records are skipped by run id", topic, error)
+            _log.warning(
+                "offsets of %s could not be committed: %s; records are skipped by run id", topic, error
+            )
             return
         self._committed.update(moved)
         self.commits += 1
@@ -228,7 +242,9 @@ class Reader:
         for number in failed:  # sent again with the next ones
             self._committed.pop(number, None)
         if failed:
-            _log.warning("offsets of %s, partitions %s, were not committed: %s", self._stream.topic, failed, error)
+            _log.warning(
+                "offsets of %s, partitions %s, were not committed: %s", self._stream.topic, failed, error
+            )
 
     # -- rebalances: called by the client, in this thread, from inside a poll
 

@@ -105,7 +105,9 @@ def _order(workflow: str, stream: KafkaStream, record: dict[str, Any]) -> str | 
     if callable(stream.key):
         return resolve(stream.key, record, workflow)
     value = record["value"]
-    return text_of(value.get(stream.key) if isinstance(value, dict) else None, f"key {stream.key!r}", workflow)
+    return text_of(
+        value.get(stream.key) if isinstance(value, dict) else None, f"key {stream.key!r}", workflow
+    )
 
 
 def _text(data: bytes | None) -> str | None:

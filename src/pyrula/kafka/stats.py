@@ -41,5 +41,7 @@ class StreamStats(NamedTuple):
 def facts(stats: StreamStats, stopped: list[dict[str, str]]) -> dict[str, Any]:
     """What the store keeps of it, for other processes: JSON. stopped: partition, run_id and why of each."""
     partitions = [each._asdict() for each in stats.partitions]
-    told: dict[str, Any] = msgspec.to_builtins({**stats._asdict(), "partitions": partitions, "stopped": stopped})
+    told: dict[str, Any] = msgspec.to_builtins(
+        {**stats._asdict(), "partitions": partitions, "stopped": stopped}
+    )
     return told

@@ -130,7 +130,9 @@ class Window:
         if item.order is None:
             return
         line = self._lines.get(item.order)
-        if self._firsts[item.order] is not item:  # it was open before its turn came: nobody waits for it alone
+        if (
+            self._firsts[item.order] is not item
+        ):  # it was open before its turn came: nobody waits for it alone
             assert line is not None
             line.remove(item)
         elif line:
