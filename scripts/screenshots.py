@@ -19,6 +19,7 @@ from tests.web import scene
 from tests.web.chromium import launched
 from tests.web.until import until
 
+_CHARTS = ("overview", "gates", "gate-limit")
 LOOKS = {"light": (1280, 860, "light"), "dark": (1280, 860, "dark"), "phone": (390, 844, "light")}
 
 
@@ -53,7 +54,7 @@ async def main(folder: Path) -> None:
             told = await scene.fill(client)
             await asyncio.sleep(1)
             await scene.steer(client)
-            serving = asyncio.ensure_future(server.serve())
+            serving, busy = asyncio.ensure_future(server.serve()), asyncio.ensure_future(scene.go_on(client))
             await until(lambda: server.started)
             port = server.servers[0].sockets[0].getsockname()[1]
             async with async_playwright() as playwright:
@@ -63,6 +64,7 @@ async def main(folder: Path) -> None:
                         browser, f"http://localhost:{port}", views(told), folder, look, width, height, scheme
                     )
                 await browser.close()
+            busy.cancel()
             app.stop()
             server.should_exit = True
             await serving
@@ -90,13 +92,14 @@ async def _pictures(
     for name, path in paths.items():
         await page.goto(at + path)
         await page.wait_for_selector("h1")
-        await page.wait_for_timeout(
-            6000 if name.startswith(("gate-limit", "overview")) and look == "light" else 1200
-        )
+        await page.wait_for_timeout(9000 if name in _CHARTS and look != "phone" else 1500)
         wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         if wide > 0:
             print(f"{look} {name}: scrolls {wide} px sideways")
         await page.screenshot(path=folder / f"{name}-{look}.png", full_page=True)
+        if name == "gate-limit":
+            await page.get_by_role("button", name="Override…").click()
+            await page.screenshot(path=folder / f"dialog-{look}.png")
     await context.close()
 
 

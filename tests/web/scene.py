@@ -152,6 +152,19 @@ async def fill(client: WorkflowClient) -> dict[str, str]:
     return told
 
 
+async def go_on(client: WorkflowClient) -> None:
+    """Keep submitting, so that something moves."""
+    number = 0
+    while True:
+        number += 1
+        for tenant in _TENANTS[6 : 6 + number % 4]:
+            await client.submit_many(
+                "sync_account", [{"tenant_id": tenant, "account": f"{number}"}] * (number % 7)
+            )
+        await client.submit("ship", {"number": number, "part": 0})
+        await asyncio.sleep(0.4)
+
+
 async def steer(client: WorkflowClient) -> None:
     """What the operators of the night have done so far."""
     await client.pause("mail.rate", "user-1@example.org", until=1800)

@@ -95,6 +95,7 @@ async def test_an_operator_finds_why_a_run_waits_and_raises_its_limit_for_ten_mi
         await expect(why.get_by_role("link", name=second)).to_be_visible()
         await page.get_by_role("button", name="Raise the limit…").click()
         dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_label("Runs at once")).to_have_value("3")
         await expect(dialog).to_contain_text("now it is 2")
         await expect(dialog).to_contain_text("It lapses by itself at")
         await dialog.get_by_label("Runs at once").fill("3")

@@ -88,12 +88,14 @@ const now = () => Date.now() + clockAhead;
 function span(ms) {
   const s = Math.max(0, ms) / 1000;
   if (s < 1) return `${Math.round(s * 1000)} ms`;
-  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 10) return `${Number.isInteger(s) ? s : s.toFixed(1)} s`;
   if (s < 90) return `${Math.round(s)} s`;
   if (s < 5400) return `${Math.floor(s / 60)} min ${s < 600 && Math.round(s % 60) ? Math.round(s % 60) + " s" : ""}`.trim();
   if (s < 172800) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
+
+const clockTime = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 
 /** A moment that goes on being right: how long ago, or how long until. */
 function when(at, mode) {
@@ -106,7 +108,7 @@ function said(ms, mode) {
   const left = ms - now();
   if (mode === "in") return left > 500 ? `in ${span(Math.round(left / 1000) * 1000)}` : left > -1500 ? "now" : `${span(-left)} overdue`;
   if (mode === "for") return span(Math.max(1000, Math.round(-left / 1000) * 1000));
-  if (mode === "until") return `${new Date(ms).toLocaleTimeString()} (${left > 0 ? "in " + span(Math.round(left / 1000) * 1000) : "over"})`;
+  if (mode === "until") return `${clockTime(ms)} (${left > 0 ? "in " + span(Math.round(left / 1000) * 1000) : "over"})`;
   return left > 1000 ? `in ${span(Math.round(left / 1000) * 1000)}` : -left < 1000 ? "just now" : `${span(Math.round(-left / 1000) * 1000)} ago`;
 }
 
@@ -440,7 +442,7 @@ function toast(text) {
 }
 
 const LASTS = [["600", "10 minutes"], ["3600", "1 hour"], ["28800", "8 hours"], ["86400", "1 day"], ["", "until taken back"]];
-const lasting = (seconds) => (seconds ? `It lapses by itself at ${new Date(now() + 1000 * seconds).toLocaleTimeString()}.` : "It holds until somebody takes it back, over deploys and restarts.");
+const lasting = (seconds) => (seconds ? `It lapses by itself at ${clockTime(now() + 1000 * seconds)}.` : "It holds until somebody takes it back, over deploys and restarts.");
 const scope = (gate, every) => [["this", ofKey(gate.key)], ["every", "all keys of this gate"]].slice(0, every === false ? 1 : 2);
 const keyOf = (gate, values) => (values.scope === "every" ? null : gate.key);
 
@@ -449,7 +451,7 @@ function askOverride(gate) {
   ask({
     title: `Override ${gate.name}`,
     fields: limit
-      ? [{ name: "max", label: "Runs at once", type: "number", min: 1, step: 1, value: String(gate.max === null ? 1 : gate.max) },
+      ? [{ name: "max", label: "Runs at once", type: "number", min: 1, step: 1, value: String((gate.max === null ? 1 : gate.max) + (gate.raise ? 1 : 0)) },
          { name: "lasts", label: "For", choices: LASTS, value: "600" },
          { name: "scope", label: "Of", choices: scope(gate), value: "this" }]
       : [{ name: "per_second", label: "Starts per second", type: "number", min: 0.000001, step: "any", value: String(gate.per_second === null ? 1 : gate.per_second) },
@@ -625,12 +627,12 @@ views.gates = (d) => [
       field("name", "Gate is", "search"),
       h("label", null, "Order", h("select", { id: "filter-sort", on: { change: filterBy("sort") } }, SORTS.map(([value, text]) => h("option", { value, selected: (route.query.sort || "waiting") === value }, text)))))),
   h("section", { class: "panel" },
-    d.items.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Key", wide: true }, { name: "In use" }, { name: "Waiting", number: true }, { name: "Waiting, since opened", roomy: true }, { name: "Starts/s", number: true, roomy: true }, { name: "Next start" }, { name: "", quiet: true }],
+    d.items.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Key", wide: true }, { name: "In use" }, { name: "Waiting", number: true }, { name: "Since opened", roomy: true }, { name: "Starts/s", number: true, roomy: true }, { name: "Next start" }, { name: "", quiet: true }],
       d.items.map((gate) => {
         const seen = history.get(gateId(gate)) || [];
         const starts = startsPerSecond(seen);
         return { key: gateId(gate), cells: [
-          h("span", { class: "name" }, gateLink(clip(gate.name, 60), gate.key, { class: "row", href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}` }), " ", soft(gate.kind)), keyText(gate.key), usage(gate),
+          h("span", { class: "name" }, gateLink(clip(gate.name, 60), gate.key, { class: "row", href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}` }), " ", soft(gate.kind)), h("span", { class: "key" }, keyText(gate.key)), usage(gate),
           gate.queued ? h("b", null, num(gate.queued)) : soft("0"),
           spark(seen, "waiting", `Waiting since the page was opened, now ${num(gate.queued)}`),
           starts === null ? soft("…") : starts ? starts.toFixed(1) : soft("0"), h("span", { class: "steady" }, nextStart(gate)),
@@ -673,7 +675,7 @@ views.runs = (d) => [
     h("div", { class: "filters" }, field("workflow", "Workflow is", "search"), field("search", "Key is", "search"))),
   h("nav", { class: "chips", "aria-label": "State" }, RUN_STATES.map((s) => h("a", { href: address(route.path, { ...route.query, state: s, cursor: "", back: "" }), "aria-current": (route.query.state || "") === s ? "true" : null }, s || "all"))),
   h("section", { class: "panel" },
-    d.items.length ? table([{ name: "Run", quiet: true, wide: true }, { name: "Workflow", wide: true }, { name: "State" }, { name: "Keys" }, { name: "Submitted", number: true }, { name: "Took", number: true }, { name: "Worker" }],
+    d.items.length ? table([{ name: "Run", quiet: true, wide: true }, { name: "Workflow", quiet: true }, { name: "State", quiet: true }, { name: "Keys", roomy: true }, { name: "Submitted", number: true }, { name: "Took", number: true }, { name: "Worker", roomy: true }],
       d.items.map((r) => ({ key: r.run_id, cells: [
         runLink(r.run_id, { class: "mono row" }), h("span", { class: "wrap" }, clip(r.workflow, 80), r.attempt > 1 ? soft(` attempt ${r.attempt}`) : ""), badge(r.state),
         keysOf(r.keys), when(r.submitted_at), took(r), r.worker_id ? h("span", { class: "small wrap" }, clip(r.worker_id, 40)) : null] })), "Runs")
@@ -744,7 +746,7 @@ function reasonText(x) {
   const look = gate && h("a", { class: "button", href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}` }, "Open the gate");
   switch (x.kind) {
     case "limit": return [
-      h("div", { class: "top" }, h("span", null, x.in_use >= x.max ? h("b", null, "Full: ") : h("b", null, "Behind others: "), link), h("span", { class: "actions" }, gate && act("Raise the limit…", () => askOverride({ ...gate, kind: "limit", max: x.max, in_use: x.in_use, queued: 1 })), look)),
+      h("div", { class: "top" }, h("span", null, x.in_use >= x.max ? h("b", null, "Full: ") : h("b", null, "Behind others: "), link), h("span", { class: "actions" }, gate && act("Raise the limit…", () => askOverride({ ...gate, kind: "limit", max: x.max, in_use: x.in_use, queued: 1, raise: true })), look)),
       h("div", { class: "used" }, meter(x.in_use, x.max, `${x.in_use} of ${x.max} in use`), h("span", { class: "small" }, `${num(x.in_use)} of ${num(x.max)} slots in use`)),
       x.holders.length > 0 && h("p", { class: "small" }, soft("held by "), x.holders.slice(0, 5).map((id, i) => [i ? ", " : "", runLink(id)]), x.holders.length > 5 ? soft(` and ${num(x.holders.length - 5)} more`) : "")];
     case "rate": return [h("div", { class: "top" }, h("span", null, h("b", null, x.tokens ? "Behind others: " : "Out of tokens: "), link), look), h("p", { class: "small" }, `${num(x.tokens)} of ${num(x.burst)} tokens, ${num(x.per_second)} more each second; the next comes `, when(x.next_token_at, "in"))];
