@@ -129,3 +129,5 @@ class Sleep:
             connection.ask("wake.clients")
         if "settle.signal" in touched:
             connection.ask("wake.signals")
+        if "limiter_config.want" in touched:
+            connection.ask("wake.configured")

@@ -33,6 +33,10 @@ SELECT pg_notify('{channel}_' || name, 'end') FROM woken
 SELECT pg_notify('{channel}', l.worker)
 FROM (SELECT DISTINCT worker FROM "{schema}".leases WHERE signal IN (1, 2, 3) LIMIT 1000) AS l
 
+-- name: configured
+-- Workers whose limiters were changed from elsewhere; each process knows its own.
+SELECT pg_notify('{channel}', incarnation) FROM "{schema}".workers WHERE limiters IS NOT NULL
+
 -- name: waiting
 -- Whether bells or timers that were set beside the lock still lie where they were put.
 SELECT 1
