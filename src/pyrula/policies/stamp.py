@@ -23,6 +23,7 @@ from pyrula.policies.key import is_unicode, resolve, storable
 from pyrula.policies.retry import NO_RETRY, RetryStamp
 
 GateKind = Literal["limit", "rate"]
+RouteBy = Literal["run", "key", "shared", "workflow", "several"]
 
 
 class GateStamp(msgspec.Struct, frozen=True, array_like=True):
@@ -68,7 +69,8 @@ class Stamped(msgspec.Struct, frozen=True, array_like=True):
     """The answer of stamping one submission.
 
     keys: key values in storable form, aligned with `stamp.gates`. unit_key: whose turn it takes. priority: 1
-    (first) to 5 (last). route: the text that decides its shard; None: its run id does.
+    (first) to 5 (last). route: the text that decides its shard; None: its run id does. by: what that text is;
+    "several": the names of several shared gates were to be, so only a store of one shard takes it.
     """
 
     stamp: Stamp
@@ -76,6 +78,7 @@ class Stamped(msgspec.Struct, frozen=True, array_like=True):
     unit_key: str = ""
     priority: int = 3
     route: str | None = None
+    by: RouteBy = "run"
 
     @property
     def weight(self) -> float:
@@ -172,7 +175,9 @@ def stamp_declared(declared: Declared, params: Mapping[str, Any], priority: int 
     stamp = _stamp(declared, declared.weights.get(unit, declared.usual_weight))
     by, name = declared.routing
     route = None if by == "run" else keys[0] if by == "key" else name
-    return Stamped(stamp, keys, storable(unit), priority, route)
+    return Stamped(
+        stamp, keys, storable(unit), priority, route, by if len(declared.shared) < 2 else "several"
+    )
 
 
 def stamp_event_declared(declared: Declared, event: Mapping[str, Any]) -> StampedEvent:

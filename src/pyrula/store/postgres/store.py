@@ -63,7 +63,7 @@ class PostgresStore(ShardStore):
         """A new connection to a shard that is as this code expects it."""
         with self._prepared:
             if not self._is_prepared:
-                prepare(self._address, self._store_clock, store_id(), self.shard, self._shards)
+                prepare(self._address, self._store_clock, self.identity or store_id(), self.shard, self._shards)
                 self._is_prepared = True
         return Connection(self._address, self._store_clock)
 

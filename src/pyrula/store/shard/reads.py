@@ -55,6 +55,14 @@ def runs(
     A page looks at no more than 20,000 runs: one that filters many out may be short, with a cursor to go on
     with.
     """
+    found, following = numbered(tx, workflow, state, key, limit, cursor)
+    return [run for _, run in found], following
+
+
+def numbered(
+    tx: Tx, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
+) -> tuple[list[tuple[int, Run]], str | None]:
+    """The same with each run's number, which as a cursor leads to the runs before it."""
     before = int(cursor) if cursor else FOREVER
     found: list[int] = []
     for _ in range(_SCANS):
@@ -64,10 +72,14 @@ def runs(
             if state in (None, its_state) and workflow in (None, its_workflow) and key in (None, its_key):
                 found.append(seq)
                 if len(found) == limit:
-                    return _runs(tx, found), str(seq)
+                    return _with_numbers(tx, found), str(seq)
         if len(page) < _SCAN:
-            return _runs(tx, found), None
-    return _runs(tx, found), str(before)
+            return _with_numbers(tx, found), None
+    return _with_numbers(tx, found), str(before)
+
+
+def _with_numbers(tx: Tx, seqs: Sequence[int]) -> list[tuple[int, Run]]:
+    return list(zip(seqs, _runs(tx, seqs), strict=True))
 
 
 def _scan(

@@ -58,6 +58,8 @@ class ShardStore(ABC):
         self.clock = clock
         self.place = place
         self.shard = shard
+        self.identity: str | None = None
+        """The id with which a store of several shards is made, if it is to be made."""
         self._broom = Broom(retention)
         self._hall = Hall(shard)
         self._nudges: set[asyncio.Event] = set()

@@ -13,20 +13,27 @@ from pyrula.store.shard.tx import Tx
 __all__ = ["FOREVER", "Overrides", "expire", "override", "pause", "resume"]
 
 
-def override(tx: Tx, gate: str, key: str | None, number: Number | None, expires_in: int | None) -> None:
+def override(
+    tx: Tx,
+    gate: str,
+    key: str | None,
+    number: Number | None,
+    expires_in: int | None,
+    known: set[str] | None = None,
+) -> None:
     """Put a number in the place of the stamped one of every run in line, for one key (storable form) or all.
 
     number: max of a limit, (p, q, burst) of a rate, None to go back to what is stamped. expires_in: µs; it
     lapses by itself. Raises `GateNotFound`; `ConfigurationError` for a rate's numbers on a limit, or a
-    limit's on a rate.
+    limit's on a rate. known: its kinds, where another shard has told of them.
     """
-    kinds = _kinds(tx, gate)
+    known = known or kinds(tx, gate)
     if number is None:
         for kind in ("limit", "rate"):
             tx.run("steer.remove", gate, *_target(key), kind)
     else:
         kind = "limit" if isinstance(number, int) else "rate"
-        if kinds and kind not in kinds:
+        if kind not in known:
             other, use = ("rate", "override_rate") if kind == "limit" else ("limit", "override_limit")
             raise ConfigurationError(
                 f"gate {gate!r} is a {other}, and was to be overridden with the number of a {kind}, "
@@ -37,12 +44,12 @@ def override(tx: Tx, gate: str, key: str | None, number: Number | None, expires_
     _changed(tx, gate, key)
 
 
-def pause(tx: Tx, gate: str, key: str | None, until: int | None) -> None:
+def pause(tx: Tx, gate: str, key: str | None, until: int | None, known: set[str] | None = None) -> None:
     """Start nothing through a gate, for one key (storable form) or all, until `until` µs from now (None:
     until `resume`). Pausing all of it takes back what `resume` let out of an earlier pause. Raises
     `GateNotFound`.
     """
-    _kinds(tx, gate)
+    _ = known or kinds(tx, gate)
     ends = FOREVER if until is None else tx.now + max(0, until)
     if key is None:
         tx.run("steer.remove_exceptions", gate)
@@ -50,12 +57,12 @@ def pause(tx: Tx, gate: str, key: str | None, until: int | None) -> None:
     _changed(tx, gate, key)
 
 
-def resume(tx: Tx, gate: str, key: str | None) -> None:
+def resume(tx: Tx, gate: str, key: str | None, known: set[str] | None = None) -> None:
     """End a pause. One key's goes on even while the rest of its gate stays paused, and a `RetryAfter` that
     closed it is over, too. For all keys: the pause of the whole gate ends, a key that was paused by itself
     stays so. Raises `GateNotFound`.
     """
-    _kinds(tx, gate)
+    _ = known or kinds(tx, gate)
     tx.run("steer.remove", gate, *_target(key), "pause")
     if key is None:
         tx.run("steer.remove_exceptions", gate)
@@ -88,13 +95,13 @@ def _changed(tx: Tx, gate: str, key: str | None) -> None:
     tx.run("steer.mark")
 
 
-def _kinds(tx: Tx, gate: str) -> set[str]:
+def kinds(tx: Tx, gate: str) -> set[str]:
     """limit, rate or both: what a gate name stands for. Raises `GateNotFound` if no run and no worker knows
     it.
     """
-    kinds = {("limit", "rate")[kind] for (kind,) in tx.rows("steer.kinds", gate)}
-    if kinds:
-        return kinds
+    found = {("limit", "rate")[kind] for (kind,) in tx.rows("steer.kinds", gate)}
+    if found:
+        return found
     names: dict[str, set[str]] = {}
     for (stamp,) in tx.rows("steer.stamps"):  # runs that no turn has looked at yet
         for each in Stamp.decode(stamp).gates:

@@ -57,7 +57,9 @@ def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
         assert run_id is not None
         seq = created.pop(run_id, None)
         if seq is None:
-            answers.append(_existing(tx, submission))
+            there = existing(tx, submission)
+            assert there is not None
+            answers.append(there)
             continue
         answers.append(Submitted(run_id, created=True))
         if submission.delay is not None:
@@ -104,10 +106,12 @@ def row_of(submission: Submission, lane: bytes, now: int, wall: int) -> tuple[ob
     )
 
 
-def _existing(tx: Tx, submission: Submission) -> Submitted:
-    """A run id given twice: the same run if workflow and params are the same."""
+def existing(tx: Tx, submission: Submission) -> Submitted | None:
+    """A run id given twice: the same run if workflow and params are the same. None: no such run is here."""
     row = tx.row("submit.existing", submission.run_id)
-    assert row is not None and submission.run_id is not None
+    if row is None:
+        return None
+    assert submission.run_id is not None
     return Submitted(submission.run_id, created=False, conflict=not is_same(submission, *row))
 
 

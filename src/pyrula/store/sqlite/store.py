@@ -80,7 +80,7 @@ class SqliteStore(ShardStore):
         give_up = loop.time() + _OPEN_SECONDS
         while True:
             try:
-                return connection.prepare(store_id(), self.shard, self._shards)
+                return connection.prepare(self.identity or store_id(), self.shard, self._shards)
             except apsw.BusyError:  # others open the same new file, or write
                 if loop.time() > give_up:
                     raise StoreBusy(
