@@ -10,11 +10,12 @@ import httpx
 import pytest
 
 from pyrula.errors import ConfigurationError
+from pyrula.store.protocol import Store
 from pyrula.web.app import DESCRIPTION, OPERATIONS, App
 from pyrula.web.problems import TITLES
 from pyrula.workflows import Registry, Worker, WorkflowClient, workflow
 from pyrula.workflows.workflow import ROUTES
-from tests.web.conftest import asking
+from tests.web.conftest import asking, serving
 from tests.web.until import until
 
 
@@ -219,6 +220,34 @@ async def test_what_is_wrong_is_a_problem_with_a_stable_code(
     assert answer.headers["content-type"] == "application/problem+json"
     assert problem["status"] == status and problem["title"] == TITLES[code][1] and problem["detail"]
     assert problem["request_id"] == answer.headers["x-request-id"]
+
+
+async def test_a_body_that_trickles_in_is_not_waited_for(
+    make_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyrula.web.call.BODY_SECONDS", 0.2)
+    async with serving(make_app()) as at:
+        host, _, port = at.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = "POST /order HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+        writer.write(head.encode() + b'{"number"')
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n"), 10)
+        assert b" 408 " in answer
+        writer.close()
+
+
+async def test_an_answer_that_takes_too_long_is_given_up(
+    make_app: Callable[..., App], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(run_id: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(store, "get", hang)
+    app = make_app(answer_seconds=0.05)
+    async with asking(app) as http:
+        answer = await http.get("/runs/any")
+        assert (answer.status_code, answer.json()["code"]) == (503, "time_limit")
+        assert answer.headers["retry-after"] == "1"
 
 
 async def test_a_request_keeps_the_id_that_a_proxy_gave_it(http: httpx.AsyncClient) -> None:

@@ -29,6 +29,7 @@ async def greet(ctx, who: str, wait: bool = False) -> str:
     return f"hello {who}"
 """
 POLLERS, LOOKERS = 500, 200
+ROOT = Path(__file__).parents[2]
 
 
 def command(*arguments: str) -> list[str]:
@@ -36,13 +37,15 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def served(folder: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server of its own process; ended, if it has not."""
+def served(
+    folder: Path, port: int, *arguments: str, app: str = "shop_app", where: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server of its own process; ended, if it has not. where: the folder that holds `app`."""
     (folder / "shop_app.py").write_text(APP)
     with (folder / "log").open("w") as log:  # a pipe that nobody reads would fill up
         process = subprocess.Popen(
-            command("shop_app", "--store", f"sqlite:///{folder}/runs.db", "--port", str(port), *arguments),
-            cwd=folder,
+            command(app, "--store", f"sqlite:///{folder}/runs.db", "--port", str(port), *arguments),
+            cwd=where or folder,
             stderr=log,
         )
         try:
@@ -107,6 +110,23 @@ async def test_page_interface_and_worker_run_in_one_process(tmp_path: Path, port
             for line in lines
         )
     assert waiting
+
+
+async def test_the_example_behind_http_is_served_as_its_first_lines_say(tmp_path: Path, port: int) -> None:
+    with served(tmp_path, port, "--worker", app="examples.http_app", where=ROOT):
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            await ready(http)
+            asked = {"tenant_id": "acme", "account": "a1", "seconds": 0.05}
+            run_id = (await http.post("/sync_account", json=asked)).json()["run_id"]
+            answer = (await http.get(f"/runs/{run_id}/result?wait=20")).json()
+            assert answer["result"] == {"account": "a1", "tenant": "acme"}
+            event = await http.post("/digest/events", json={"user_id": "u1", "kind": "comment"})
+            assert event.json() == {"run_id": None}
+            (buffer,) = (await http.get("/buffers")).json()["items"]
+            assert (buffer["key"], buffer["count"], buffer["max_events"]) == ("u1", 1, 50)
+            assert [each["workflow"] for each in (await http.get("/schedules")).json()["items"]] == [
+                "cleanup"
+            ]
 
 
 async def test_its_tokens_are_read_anew_on_sighup(tmp_path: Path, port: int) -> None:

@@ -20,7 +20,7 @@ from pyrula.clock import Clock
 from pyrula.store.protocol import Store
 from pyrula.web import wire
 from pyrula.web.access import Tokens
-from pyrula.web.call import Call, Operation, Services, problem_response, serve
+from pyrula.web.call import ANSWER_SECONDS, MAX_BODY, Call, Operation, Services, problem_response, serve
 from pyrula.web.edge import Edge
 from pyrula.web.live import Feeds
 from pyrula.web.metrics import Metrics
@@ -73,7 +73,8 @@ def create_app(
     metrics: Metrics | bool = True,
     cors_origins: Sequence[str] = (),
     secure_cookie: bool = False,
-    max_body: int | None = None,
+    max_body: int = MAX_BODY,
+    answer_seconds: float = ANSWER_SECONDS,
     on_start: Callable[[], Awaitable[None]] | None = None,
     on_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> App:
@@ -82,8 +83,8 @@ def create_app(
     registry: the workflows whose code this process has; the default one if left out. tokens: who may do what; without
     them it serves requests that name this machine (localhost) only. metrics: False for none. cors_origins: sites whose
     pages may call it with a bearer token; none by default. secure_cookie: mark the page's cookie Secure even where the
-    server sees plain HTTP, behind a proxy. max_body: bytes of a request's body. on_start, on_stop: awaited when the app
-    starts and stops. Who opened the store closes it.
+    server sees plain HTTP, behind a proxy. max_body: bytes of a request's body. answer_seconds: for an answer, beside
+    what it was asked to wait. on_start, on_stop: awaited when the app starts and stops. Who opened the store closes it.
     """
     clock: Clock = store.clock
     closing = asyncio.Event()
@@ -100,7 +101,8 @@ def create_app(
         waits=Waits(store),
         secure=secure_cookie,
         metrics=None if figures is None else lambda: figures.render(store),
-        **({} if max_body is None else {"max_body": max_body}),
+        max_body=max_body,
+        answer_seconds=answer_seconds,
     )
 
     @asynccontextmanager

@@ -335,6 +335,7 @@ function nextStart(gate) {
   const pause = pauseOf(gate);
   if (pause) return h("span", null, h("span", { class: "badge amber" }, "paused"), " ", pause.until ? when(pause.until, "in") : soft("until resumed"));
   if (gate.paused_until) return h("span", null, h("span", { class: "badge amber" }, "closed by RetryAfter"), " ", when(gate.paused_until, "in"));
+  if (gate.kind === "rate" && gate.tokens === 0 && gate.next_start_at && Date.parse(gate.next_start_at) <= now() + 1000) return soft("within a second");
   if (gate.next_start_at) return Date.parse(gate.next_start_at) <= now() + 300 ? soft("open") : when(gate.next_start_at, "in");
   return soft("when a slot frees");
 }
