@@ -16,6 +16,7 @@ from pyrula.store.shard.settle import child_name, wake
 from pyrula.store.shard.tx import Tx
 
 _CYCLES = 16
+_SUSPECTS = 10_000
 _ROUNDS = 1000
 
 
@@ -36,8 +37,8 @@ class Waiting:
 
 def find(tx: Tx) -> int:
     """Break such cycles: in each, the youngest waiting parent's child is cancelled, and the parent goes on
-    with a `SlotDeadlock` in its place; how many there were. Costs one look unless a parked run holds a
-    slot.
+    with a `SlotDeadlock` in its place; how many there were. Looks at those that keep a slot and wait for a
+    child, and once at each other that is parked with one: what only sleeps with its slot costs nothing.
     """
     broken = 0
     while broken < _CYCLES:
@@ -122,7 +123,7 @@ def _load(tx: Tx) -> Waiting:
     """Everybody that a parked holder of a slot waits for, and whom those wait for in turn."""
     waiting = Waiting()
     overrides = Overrides.load(tx)
-    fresh = [seq for (seq,) in tx.rows("deadlock.holders")]
+    suspects = fresh = [seq for (seq,) in tx.rows("deadlock.suspects", 0, _SUSPECTS)]
     seen: set[int] = set()
     for _ in range(_ROUNDS):
         fresh = [seq for seq in dict.fromkeys(fresh) if seq not in seen]
@@ -132,6 +133,7 @@ def _load(tx: Tx) -> Waiting:
         rows = [(seq,) for seq in fresh]
         found = _parents(tx, waiting, rows)
         fresh = found + _queued(tx, waiting, rows, overrides)
+    tx.many("deadlock.cleared", [(seq,) for seq in suspects if seq not in waiting.children])
     return waiting
 
 

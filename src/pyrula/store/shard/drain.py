@@ -90,6 +90,6 @@ def next_due(tx: Tx, incarnation: str, broom: Broom, *, room: bool) -> int | Non
     waits += [wall - tx.wall for wall in walls if wall is not None]
     # runs in a deadlock ring for nobody: somebody has to come and look
     look_in = broom.next_deadlock - tx.now
-    if all(wait > look_in for wait in waits) and tx.rows("deadlock.suspects"):
+    if all(wait > look_in for wait in waits) and tx.rows("deadlock.suspects", 0, 1):
         waits.append(look_in)
     return max(0, min(waits)) if waits else None

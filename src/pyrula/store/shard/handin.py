@@ -95,6 +95,8 @@ def _end(lease: Held, outcome: Outcome, worker_id: str) -> End | None:
 def _parked(tx: Tx, lease: Held, outcome: Parked) -> None:
     _unseat(tx, lease, "wait")
     append(tx, lease.seq, outcome.entries)
+    if lease.held:
+        tx.many("deadlock.suspect", [(lease.seq,)])
     settle(tx, [lease.seq])
     if lease.signal & NEWS:  # a wait was settled that the body had not heard of when it parked
         wake(tx, [lease.seq])

@@ -13,31 +13,48 @@ SELECT stamp FROM stamps WHERE id = $1::bytea
 
 -- name: bells
 -- Differs: takes out all that was appended since the remembered transaction, a lane once, and keeps in bells what this
--- turn has no time for: that is where the turns go round.
+-- turn has no time for: that is where the turns go round. A run that comes in before the known front of its lane (its
+-- transaction committed late, or it comes back) lowers the front, and its lane's head is looked at.
 WITH rung AS (
          DELETE FROM inbox WHERE (xid, id) IN (
              SELECT i.xid, i.id FROM inbox AS i
              WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) ORDER BY i.xid, i.id LIMIT 20000)
-         RETURNING lane, look),
-     known AS (SELECT lane, look FROM bells WHERE lane > $1::bytea ORDER BY lane LIMIT $2::bigint),
+         RETURNING lane, look, seq, seq_resumed),
+     known AS (SELECT * FROM bells WHERE lane > $1::bytea ORDER BY lane LIMIT $2::bigint),
      chosen AS (
-         SELECT lane, max(look) AS look
-         FROM (SELECT lane, look FROM rung WHERE lane > $1::bytea UNION ALL SELECT lane, look FROM known) AS u
+         SELECT lane, max(look) AS look, min(seq) AS seq, min(seq_resumed) AS seq_resumed
+         FROM (SELECT * FROM rung WHERE lane > $1::bytea UNION ALL SELECT * FROM known) AS u
          GROUP BY lane ORDER BY lane LIMIT $2::bigint),
      later AS (
-         INSERT INTO bells (lane, look)
-         SELECT lane, max(look) FROM rung WHERE lane NOT IN (SELECT lane FROM chosen) GROUP BY lane
-         ON CONFLICT (lane) DO UPDATE SET look = greatest(bells.look, excluded.look))
-SELECT lane, look FROM chosen ORDER BY lane
+         INSERT INTO bells (lane, look, seq, seq_resumed)
+         SELECT lane, max(look), min(seq), min(seq_resumed) FROM rung
+         WHERE lane NOT IN (SELECT lane FROM chosen) GROUP BY lane
+         ON CONFLICT (lane) DO UPDATE
+         SET look = greatest(bells.look, excluded.look), seq = least(bells.seq, excluded.seq),
+             seq_resumed = least(bells.seq_resumed, excluded.seq_resumed)),
+     found AS (
+         SELECT c.*, l.v, l.low, l.low_resumed, l.state, l.wait_seq
+         FROM chosen AS c
+         LEFT JOIN LATERAL (SELECT * FROM lanes AS x WHERE x.id = c.lane ORDER BY x.v DESC LIMIT 1) AS l ON true),
+     lowered AS (
+         UPDATE lanes AS l
+         SET low = least(l.low, f.seq), low_resumed = least(l.low_resumed, f.seq_resumed), v = l.v + 1
+         FROM found AS f
+         WHERE l.id = f.lane AND l.v = f.v AND (f.seq < l.low OR f.seq_resumed < l.low_resumed))
+SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END
+FROM found ORDER BY lane
 
 -- name: drop_bell
 DELETE FROM bells AS b USING unnest($1::bytea[]) AS u (lane) WHERE b.lane = u.lane
 
 -- name: heads
 SELECT u.lane,
-       (SELECT q.seq FROM queue AS q WHERE q.lane = u.lane AND q.resumed = 1 ORDER BY q.seq LIMIT 1),
-       (SELECT q.seq FROM queue AS q WHERE q.lane = u.lane AND q.resumed = 0 ORDER BY q.seq LIMIT 1)
+       (SELECT q.seq FROM queue AS q
+        WHERE q.lane = u.lane AND q.resumed = 1 AND q.seq >= coalesce(l.low_resumed, 0) ORDER BY q.seq LIMIT 1),
+       (SELECT q.seq FROM queue AS q
+        WHERE q.lane = u.lane AND q.resumed = 0 AND q.seq >= coalesce(l.low, 0) ORDER BY q.seq LIMIT 1)
 FROM unnest($1::bytea[]) AS u (lane)
+LEFT JOIN LATERAL (SELECT * FROM lanes AS x WHERE x.id = u.lane ORDER BY x.v DESC LIMIT 1) AS l ON true
 
 -- name: run_of_lane
 SELECT workflow, priority, key, keys, stamp FROM runs WHERE seq = $1::bigint
@@ -48,6 +65,7 @@ SELECT u.id, u.name, u.key, u.kind FROM unnest($1::bytea[], $2::text[], $3::text
 WHERE NOT EXISTS (SELECT 1 FROM gates AS g WHERE g.id = u.id)
 
 -- name: lane
+-- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be.
 WITH u AS (
          SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[], $7::integer[],
                               $8::bytea[], $9::bigint[], $10::bigint[], $11::text[], $12::integer[], $13::bigint[])
@@ -55,33 +73,75 @@ WITH u AS (
      known AS (
          UPDATE lanes AS l
          SET state = u.state, gate = u.gate, wait_vtime = u.wait_vtime, wait_seq = u.wait_seq,
-             wait_stamp = u.wait_stamp, resumed = u.resumed, streak = u.streak, v = l.v + 1
+             wait_stamp = u.wait_stamp, resumed = u.resumed, streak = u.streak, v = l.v + 1,
+             low = CASE WHEN u.state > 0 AND u.resumed = 0 THEN u.wait_seq ELSE l.low END,
+             low_resumed = CASE WHEN u.resumed = 0 THEN 9223372036854775807 ELSE l.low_resumed END
          FROM u CROSS JOIN LATERAL (SELECT x.v FROM lanes AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
          WHERE l.id = u.id AND l.v = newest.v
-         RETURNING l.id)
+         RETURNING l.id),
+     unit AS (
+         UPDATE units AS x SET low = r.seq, v = x.v + 1
+         FROM (SELECT u.unit, min(u.wait_seq) AS seq FROM u WHERE u.state = 1 GROUP BY u.unit) AS r
+         CROSS JOIN LATERAL (SELECT y.v FROM units AS y WHERE y.id = r.unit ORDER BY y.v DESC LIMIT 1) AS newest
+         WHERE x.id = r.unit AND x.v = newest.v AND r.seq < x.low),
+     gate AS (
+         UPDATE gates AS g SET low_vtime = w.wait_vtime, low_seq = w.wait_seq, v = g.v + 1
+         FROM (SELECT DISTINCT ON (u.gate) u.gate, u.wait_vtime, u.wait_seq FROM u WHERE u.state = 2
+               ORDER BY u.gate, u.wait_vtime, u.wait_seq) AS w
+         CROSS JOIN LATERAL (SELECT y.v FROM gates AS y WHERE y.id = w.gate ORDER BY y.v DESC LIMIT 1) AS newest
+         WHERE g.id = w.gate AND g.v = newest.v AND (w.wait_vtime, w.wait_seq) < (g.low_vtime, g.low_seq))
 INSERT INTO lanes (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)
 SELECT * FROM u WHERE u.id NOT IN (SELECT id FROM known)
 
 -- name: unit
+-- Differs: moves the front of its ready lanes, and that of the ready units of its workflow.
 WITH u AS (
-         SELECT * FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
-           AS u (id, workflow, priority, vtime, ready)),
+         SELECT u.*, old.v, CASE WHEN u.ready = 0 THEN 9223372036854775807 ELSE coalesce((
+                SELECT m.wait_seq FROM lanes AS m
+                WHERE m.unit = u.id AND m.state = 1 AND m.wait_seq >= coalesce(old.low, 0) ORDER BY m.wait_seq LIMIT 1
+                ), 9223372036854775807) END AS low
+         FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
+           AS u (id, workflow, priority, vtime, ready)
+         LEFT JOIN LATERAL (SELECT y.v, y.low FROM units AS y WHERE y.id = u.id ORDER BY y.v DESC LIMIT 1) AS old ON true),
      known AS (
-         UPDATE units AS x SET vtime = u.vtime, ready = u.ready, v = x.v + 1
-         FROM u CROSS JOIN LATERAL (SELECT y.v FROM units AS y WHERE y.id = u.id ORDER BY y.v DESC LIMIT 1) AS newest
-         WHERE x.id = u.id AND x.v = newest.v
-         RETURNING x.id)
-INSERT INTO units (id, workflow, priority, vtime, ready)
-SELECT * FROM u WHERE u.id NOT IN (SELECT id FROM known)
+         UPDATE units AS x SET vtime = u.vtime, ready = u.ready, low = u.low, v = x.v + 1
+         FROM u WHERE x.id = u.id AND x.v = u.v),
+     front AS (
+         SELECT w.workflow, w.priority, f.v, coalesce(least(w.vtime, (
+                SELECT y.vtime FROM units AS y
+                WHERE y.workflow = w.workflow AND y.priority = w.priority AND y.ready > 0
+                  AND y.vtime >= coalesce(f.vtime, 0) AND y.id NOT IN (SELECT id FROM u)
+                ORDER BY y.vtime, y.id LIMIT 1)), 9223372036854775807) AS vtime
+         FROM (SELECT workflow, priority, min(vtime) FILTER (WHERE ready > 0) AS vtime FROM u WHERE workflow <> ''
+               GROUP BY workflow, priority) AS w
+         LEFT JOIN LATERAL (
+             SELECT x.v, x.vtime FROM fronts AS x WHERE x.workflow = w.workflow AND x.priority = w.priority
+             ORDER BY x.v DESC LIMIT 1) AS f ON true),
+     moved AS (
+         UPDATE fronts AS x SET vtime = f.vtime, v = x.v + 1 FROM front AS f
+         WHERE x.workflow = f.workflow AND x.priority = f.priority AND x.v = f.v AND x.vtime <> f.vtime),
+     made AS (
+         INSERT INTO fronts (workflow, priority, vtime)
+         SELECT f.workflow, f.priority, f.vtime FROM front AS f WHERE f.v IS NULL)
+INSERT INTO units (id, workflow, priority, vtime, ready, low)
+SELECT u.id, u.workflow, u.priority, u.vtime, u.ready, u.low FROM u WHERE u.v IS NULL
 
 -- name: gate
+-- Differs: moves the front of the lanes that wait at it.
 UPDATE gates AS g
 SET in_use = u.in_use, debt = u.debt, at = u.at, q = u.q, waiting = u.waiting,
     dirty = CASE WHEN u.dirty = 1 THEN nextval('marks') ELSE 0 END, wake_at = u.wake_at, heralds = u.heralds,
-    starts = g.starts + u.starts, v = g.v + 1
+    starts = g.starts + u.starts, v = g.v + 1,
+    low_vtime = coalesce(front.wait_vtime, 9223372036854775807), low_seq = coalesce(front.wait_seq, 9223372036854775807)
 FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[],
             $9::text[], $10::bigint[]) AS u (id, in_use, debt, at, q, waiting, dirty, wake_at, heralds, starts)
-CROSS JOIN LATERAL (SELECT x.v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+CROSS JOIN LATERAL (
+    SELECT x.v, x.low_vtime, x.low_seq FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+LEFT JOIN LATERAL (
+    SELECT m.wait_vtime, m.wait_seq FROM lanes AS m
+    WHERE u.waiting > 0 AND m.gate = u.id AND m.state = 2
+      AND (m.wait_vtime, m.wait_seq) >= (newest.low_vtime, newest.low_seq)
+    ORDER BY m.wait_vtime, m.wait_seq LIMIT 1) AS front ON true
 WHERE g.id = u.id AND g.v = newest.v
 
 -- name: leave

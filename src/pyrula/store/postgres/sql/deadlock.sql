@@ -1,13 +1,11 @@
--- name: holders
--- Parked runs that hold a slot.
-SELECT DISTINCT s.seq FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.held = 1 AND r.parked = 'wait'
-
 -- name: suspects
--- Whether some of those wait for a child, so that a deadlock may come of it.
-SELECT 1 FROM slots AS s
-JOIN runs AS r ON r.seq = s.seq
-JOIN steps AS w ON w.seq = s.seq
-WHERE s.held = 1 AND r.parked = 'wait' AND w.status = 'waiting' AND w.kind = 'child' LIMIT 1
+SELECT seq FROM suspects WHERE seq > $1::bigint ORDER BY seq LIMIT $2::bigint
+
+-- name: suspect
+INSERT INTO suspects (seq) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING
+
+-- name: cleared
+DELETE FROM suspects WHERE seq = ANY ($1::bigint[])
 
 -- name: waits
 SELECT r.seq, r.run_id, s.kind, s.value, s.due

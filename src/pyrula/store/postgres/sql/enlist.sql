@@ -25,8 +25,8 @@ WITH time AS (
          INSERT INTO "{schema}".queue (lane, resumed, seq, stamp)
          SELECT lane, 0, seq, stamp FROM born WHERE delay IS NULL AND run_at IS NULL),
      rung AS (
-         INSERT INTO "{schema}".inbox (lane, look)
-         SELECT DISTINCT lane, 1 FROM born WHERE delay IS NULL AND run_at IS NULL),
+         INSERT INTO "{schema}".inbox (lane, look, seq)
+         SELECT lane, 0, min(seq) FROM born WHERE delay IS NULL AND run_at IS NULL GROUP BY lane),
      timed AS (
          INSERT INTO "{schema}".arrivals (wall, due, seq, kind)
          SELECT false, now + delay, seq, $15::integer FROM born WHERE delay IS NOT NULL

@@ -28,12 +28,18 @@ WHERE g.id = u.id AND g.v = newest.v
 UPDATE runs SET error = $2::bytea, code = $3::text WHERE seq = $1::bigint
 
 -- name: queue
-INSERT INTO queue (lane, resumed, seq, stamp)
-SELECT r.lane, u.resumed, r.seq, r.stamp
-FROM unnest($1::bigint[], $2::integer[]) AS u (seq, resumed) JOIN runs AS r ON r.seq = u.seq
-WHERE r.state = 'open'
-ON CONFLICT DO NOTHING
-RETURNING lane
+-- Differs: rings as well, and tells from where on to look.
+WITH put AS (
+         INSERT INTO queue (lane, resumed, seq, stamp)
+         SELECT r.lane, u.resumed, r.seq, r.stamp
+         FROM unnest($1::bigint[], $2::integer[]) AS u (seq, resumed) JOIN runs AS r ON r.seq = u.seq
+         WHERE r.state = 'open'
+         ON CONFLICT DO NOTHING
+         RETURNING lane, resumed, seq),
+     rung AS (
+         INSERT INTO inbox (lane, look, seq, seq_resumed)
+         SELECT lane, 1, min(seq) FILTER (WHERE resumed = 0), min(seq) FILTER (WHERE resumed = 1) FROM put GROUP BY lane)
+SELECT lane FROM put
 
 -- name: stamp
 SELECT s.stamp, r.keys FROM runs AS r JOIN stamps AS s ON s.id = r.stamp WHERE r.seq = $1::bigint

@@ -4,7 +4,10 @@
 -- * what others append (inbox, arrivals) carries its transaction's number, and is looked for from a remembered one on;
 -- * rows that many turns change (lanes, units, gates) count their versions, v, in the key, and are read newest first;
 -- * what every turn changes (clock, passes) is a new row each time;
--- * dirty gates, wake times and timers are looked for from a remembered place on (clock).
+-- * dirty gates, wake times and timers are looked for from a remembered place on (clock);
+-- * so are the fronts of lines: runs in a lane (lanes.low), ready lanes of a unit (units.low), ready units of a workflow
+--   (fronts), lanes that wait at a gate (gates.low_*). Each is a bound: nothing is before it. What comes in before it
+--   lowers it first; the greatest bigint says that there is nothing at all.
 
 CREATE TABLE meta (            -- one row
     one        integer PRIMARY KEY CHECK (one = 1),
@@ -88,12 +91,16 @@ CREATE TABLE inbox (           -- bells rung by whoever appends: never waited fo
     xid        bigint  NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
     id         bigint  GENERATED ALWAYS AS IDENTITY,
     lane       bytea   NOT NULL,
-    look       integer NOT NULL,          -- 0: fresh runs joined its end; 1: anything else, its head may be another
+    look       integer NOT NULL,          -- 1: its head may be another
+    seq        bigint,                    -- the first fresh run that joined …
+    seq_resumed bigint,                   -- … and the first resumed one
     PRIMARY KEY (xid, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 CREATE TABLE bells (           -- bells that a turn had no time for
     lane       bytea   PRIMARY KEY,
-    look       integer NOT NULL
+    look       integer NOT NULL,
+    seq        bigint,
+    seq_resumed bigint
 );
 CREATE TABLE arrivals (        -- timers set by whoever appends, on their way to timers and wall_timers
     xid        bigint  NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
@@ -129,10 +136,13 @@ CREATE TABLE lanes (
     wait_stamp text    COLLATE "C" NOT NULL,     -- JSON of its head's number at that gate
     resumed    integer NOT NULL,          -- 1: it may have resumed runs
     streak     bigint  NOT NULL,          -- resumed starts in a row
+    low        bigint  NOT NULL DEFAULT 0,       -- no fresh run of it is queued before
+    low_resumed bigint NOT NULL DEFAULT 0,       -- nor a resumed one before
     PRIMARY KEY (id, v)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX lanes_ready ON lanes (unit, wait_seq, id) WHERE state = 1;
 CREATE INDEX lanes_waiting ON lanes (gate, workflow, wait_stamp, priority, wait_vtime, wait_seq, id) WHERE state = 2;
+CREATE INDEX lanes_line ON lanes (gate, wait_vtime, wait_seq) WHERE state = 2;
 
 CREATE TABLE units (           -- a workflow's fairness key at one priority; workflow '': a clock of admission
     id         bytea   NOT NULL,
@@ -141,9 +151,18 @@ CREATE TABLE units (           -- a workflow's fairness key at one priority; wor
     priority   bigint  NOT NULL,
     vtime      bigint  NOT NULL,
     ready      bigint  NOT NULL,          -- ready lanes it has
+    low        bigint  NOT NULL DEFAULT 0,       -- no ready lane of it has a head before
     PRIMARY KEY (id, v)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX units_ready ON units (workflow, priority, vtime, id) WHERE ready > 0;
+
+CREATE TABLE fronts (          -- no ready unit of a workflow at a priority is before vtime
+    workflow   text    COLLATE "C" NOT NULL,
+    priority   bigint  NOT NULL,
+    v          bigint  NOT NULL DEFAULT 0,
+    vtime      bigint  NOT NULL,
+    PRIMARY KEY (workflow, priority, v)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 
 CREATE SEQUENCE marks CACHE 1; -- when a gate became dirty, against others
 CREATE TABLE gates (
@@ -161,6 +180,8 @@ CREATE TABLE gates (
     dirty      bigint  NOT NULL DEFAULT 0,       -- a mark; 0: clean
     wake_at    bigint,
     heralds    text    NOT NULL DEFAULT '{}',    -- JSON: workflow → the ready lane that this gate rang for it
+    low_vtime  bigint  NOT NULL DEFAULT 0,       -- no lane waits at it before (low_vtime, low_seq)
+    low_seq    bigint  NOT NULL DEFAULT 0,
     starts     bigint  NOT NULL DEFAULT 0,       -- through this gate, ever: pages show how fast it grows
     PRIMARY KEY (id, v)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
@@ -177,6 +198,10 @@ CREATE TABLE slots (           -- who is inside a limit gate
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX slots_gate ON slots (gate, seq);
 CREATE INDEX slots_held ON slots (gate) WHERE held = 1;
+
+CREATE TABLE suspects (        -- runs that keep a slot and were parked, until one look finds them waiting for no child
+    seq        bigint PRIMARY KEY
+);
 
 CREATE TABLE leases (
     seq        bigint  PRIMARY KEY,

@@ -23,17 +23,17 @@ RETURNING run_id, seq
 SELECT workflow, params FROM runs WHERE run_id = $1::text
 
 -- name: queue
-INSERT INTO queue (lane, resumed, seq, stamp)
-SELECT * FROM unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bytea[])
-ON CONFLICT DO NOTHING
+-- Differs: rings as well, and tells from where on to look.
+WITH put AS (
+         INSERT INTO queue (lane, resumed, seq, stamp)
+         SELECT * FROM unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bytea[])
+         ON CONFLICT DO NOTHING
+         RETURNING lane, resumed, seq)
+INSERT INTO inbox (lane, look, seq, seq_resumed)
+SELECT lane, 0, min(seq) FILTER (WHERE resumed = 0), min(seq) FILTER (WHERE resumed = 1) FROM put GROUP BY lane
 
 -- name: join
--- Under the lock: nobody has a later place in the lane.
-INSERT INTO inbox (lane, look) SELECT DISTINCT lane, 0 FROM unnest($1::bytea[]) AS u (lane)
-
--- name: join_beside
--- Differs: it may commit after others that come later in the lane, so the head may be another.
-INSERT INTO inbox (lane, look) SELECT DISTINCT lane, 1 FROM unnest($1::bytea[]) AS u (lane)
+-- Differs: nothing is left to do, the queue has rung.
 
 -- name: bell
 -- Differs: nobody waits for whoever rings the same lane; a lane may ring often.

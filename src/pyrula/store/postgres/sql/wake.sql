@@ -68,7 +68,12 @@ SELECT last.now, last.wall,
         OR ($3::integer = 1 AND EXISTS (SELECT 1 FROM "{schema}".gates WHERE dirty > 0 AND dirty >= last.dirty))
         OR ($3::integer = 1 AND EXISTS (
             SELECT 1 FROM unnest($2::text[]) AS s (workflow)
-            JOIN "{schema}".units AS u ON u.workflow = s.workflow AND u.ready > 0)))::integer,
+            CROSS JOIN generate_series(1, 5) AS p (priority)
+            CROSS JOIN LATERAL (
+                SELECT x.vtime FROM "{schema}".fronts AS x WHERE x.workflow = s.workflow AND x.priority = p.priority
+                ORDER BY x.v DESC LIMIT 1) AS f
+            JOIN "{schema}".units AS u
+              ON u.workflow = s.workflow AND u.priority = p.priority AND u.ready > 0 AND u.vtime >= f.vtime)))::integer,
        EXISTS (SELECT 1 FROM "{schema}".slots AS s
                JOIN "{schema}".runs AS r ON r.seq = s.seq
                JOIN "{schema}".steps AS w ON w.seq = s.seq

@@ -126,6 +126,10 @@ CREATE TABLE slots (           -- who is inside a limit gate
 CREATE INDEX slots_gate ON slots (gate, seq);
 CREATE INDEX slots_held ON slots (gate) WHERE held = 1;
 
+CREATE TABLE suspects (        -- runs that keep a slot and were parked, until one look finds them waiting for no child
+    seq        INTEGER PRIMARY KEY
+) STRICT;
+
 CREATE TABLE leases (
     seq        INTEGER PRIMARY KEY,
     epoch      INTEGER NOT NULL,
