@@ -50,7 +50,11 @@ async def main(folder: Path) -> None:
     app = create_app(store, registry=scene.registry)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2))
     async with store:
-        async with Worker(store, scene.registry, "worker-1", max_concurrent_runs=40):
+        limits = {"worker": {"workflow": (1, None)}}
+        async with (
+            Worker(store, scene.registry, "worker-1", max_concurrent_runs=40),
+            Worker(store, [scene.sync_account], "worker-2", registry=scene.registry, limits=limits),
+        ):
             told = await scene.fill(client)
             await asyncio.sleep(1)
             await scene.steer(client)

@@ -209,3 +209,13 @@ async def _look(http: httpx.AsyncClient, view: str, seen: asyncio.Semaphore) -> 
             if line == "event: bye":
                 break
     return count
+
+
+async def test_traces_and_figures_go_out_by_opentelemetry_when_asked(tmp_path: Path, port: int) -> None:
+    with served(tmp_path, port, "--worker", "--otel") as process:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            await ready(http)
+            run_id = (await http.post("/greet", json={"who": "Ada"})).json()["run_id"]
+            assert (await http.get(f"/runs/{run_id}/result?wait=20")).json()["result"] == "hello Ada"
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0

@@ -59,11 +59,9 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
     ] = 25,
-    traces: Annotated[
+    otel: Annotated[
         bool,
-        typer.Option(
-            "--traces", help="Trace runs and steps by OpenTelemetry's global provider (extra otel)."
-        ),
+        typer.Option("--otel", help="Traces and figures by OpenTelemetry's global providers (extra otel)."),
     ] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
     store: StoreUrl = None,
@@ -87,7 +85,7 @@ def serve(
     }
     stop_logs = log_to(as_json=log_json)
     try:
-        run(_serve(store, host, port, options, max_concurrent_runs if worker else None, grace, traces))
+        run(_serve(store, host, port, options, max_concurrent_runs if worker else None, grace, otel))
     finally:
         stop_logs()
 
@@ -99,7 +97,7 @@ async def _serve(
     options: dict[str, Any],
     bodies: int | None,
     grace: float,
-    traces: bool,
+    otel: bool,
 ) -> None:
     from pyrula.web.app import create_app
     from pyrula.web.metrics import Metrics
@@ -108,9 +106,12 @@ async def _serve(
         counts = Counts()
         store = observed(plain, counts)
         tracer: Tracer | None = None
-        if traces:
+        watching: asyncio.Task[None] | None = None
+        if otel:
+            from pyrula.telemetry.meters import Meters
             from pyrula.telemetry.otel import Tracing, traced
 
+            watching = asyncio.create_task(Meters(counts).watch(store))
             store, tracer = traced(store), Tracing()
         unlisten = hub.listen(counts.limited)
         app = create_app(store, metrics=Metrics(counts), **options)
@@ -125,6 +126,8 @@ async def _serve(
                     working.add_done_callback(lambda _: setattr(server, "should_exit", True))
                 await server.serve()
         unlisten()
+        if watching is not None:
+            watching.cancel()
 
 
 def _server(app: Any, host: str, port: int) -> Any:
