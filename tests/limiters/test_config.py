@@ -8,7 +8,8 @@ import pytest
 from pyrula.clock import SECOND
 from pyrula.errors import ConfigurationError
 from pyrula.limiters import LimiterConfig, PollRate, cluster, node
-from pyrula.limiters.wire import changes_from_json, config_to_json
+from pyrula.limiters.stats import Figure
+from pyrula.limiters.wire import changes_from_json, changes_to_json, config_from_json, config_to_json
 from tests.limiters.support import FakeMachine, made_hub
 
 
@@ -216,3 +217,38 @@ def test_the_configuration_survives_json():
 def test_json_of_another_shape_is_refused(wire):
     with pytest.raises(ConfigurationError):
         changes_from_json(wire)
+
+
+def test_what_is_set_from_elsewhere_is_checked_and_reads_back():
+    given = {"limits": {"os": {("disk", "/"): 80}, "worker": {"workflow": (5, None)}}}
+    wire = json.loads(json.dumps(changes_to_json({**given, "task_poller_limiter": PollRate(10, 60)})))
+    assert wire == {
+        "limits": {"os": {"disk:/": 80}, "worker": {"workflow": [5, None]}},
+        "task_poller_limiter": {"limit": 10, "time_window": 60.0},
+    }
+    assert config_from_json(wire) == LimiterConfig(given["limits"], PollRate(10, 60.0))
+    assert changes_to_json({"task_poller_limiter": None}) == {"task_poller_limiter": None}
+    assert changes_to_json({}) == {}
+    for wrong in (
+        {"limits": {"worker": {"nexus": (1, None)}}},
+        {"task_poller_limiter": 5},
+        {"limiter_check_frequency": 0},
+    ):
+        with pytest.raises(ConfigurationError):
+            changes_to_json(wrong)
+
+
+def test_figures_have_each_limit_and_what_it_is_held_against():
+    hub, clock = made_hub(at=7)
+    limits = {"os": {"mem": 90}, "worker": {"workflow": (5, 50)}, "node": {"workflow": (None, 60)}}
+    limiter = hub.worker("w", limits=limits, limiter_time_windows={"workflow": 10})
+    hub.worker("v").begin("workflow", 3)
+    limiter.begin("workflow", 2)
+    limiter.end("workflow")
+    assert limiter.figures() == (
+        Figure("os", "mem", 10.0, 90),
+        Figure("worker", "workflow", 1, 5, 2, 50, 17_000_000),
+        Figure("node", "workflow", 4, None, 5, 60, 67_000_000),
+    )
+    clock.to(20)
+    assert limiter.figures()[1] == Figure("worker", "workflow", 1, 5, 0, 50, 27_000_000)
