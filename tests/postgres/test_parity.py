@@ -15,12 +15,12 @@ OWN = {
     "connection.create",
     "schema.schema",
 }
-EXTRA_TABLES = {"clock", "passes", "commits", "sleepers", "bells", "arrivals"}
+EXTRA_TABLES = {"clock", "passes", "commits", "sleepers", "bells", "arrivals", "fronts"}
 EXTRA_COLUMNS = {
-    "inbox": {"xid", "id"},
-    "lanes": {"v"},
-    "units": {"v"},
-    "gates": {"v"},
+    "inbox": {"xid", "id", "seq", "seq_resumed"},
+    "lanes": {"v", "low", "low_resumed"},
+    "units": {"v", "low"},
+    "gates": {"v", "low_vtime", "low_seq"},
 }
 MOVED_COLUMNS = {"meta": {"time", "wall", "turn", "vtime", "steering"}}
 
@@ -44,7 +44,8 @@ def parameters(block: str) -> set[str]:
 @pytest.mark.parametrize("block", sorted(SQLITE.keys() - OWN))
 def test_a_block_of_sqlite_has_a_sibling_that_takes_the_same(block: str) -> None:
     assert block in POSTGRES
-    assert parameters(POSTGRES[block]) == parameters(SQLITE[block])
+    if block != "submit.join":  # PostgreSQL's queue rings by itself
+        assert parameters(POSTGRES[block]) == parameters(SQLITE[block])
 
 
 @pytest.mark.parametrize("block", sorted(POSTGRES.keys() - SQLITE.keys()))

@@ -28,8 +28,9 @@ Touched = frozenset[str]
 """Addresses of blocks that changed rows."""
 Verb = Callable[[Tx], T]
 _PACKAGE: Final = "pyrula.store.postgres"
-_BESIDE: Final = {block: f"{block}_beside" for block in ("submit.timer", "submit.wall_timer", "submit.join")}
+_BESIDE: Final = {block: f"{block}_beside" for block in ("submit.timer", "submit.wall_timer")}
 """Blocks that a transaction beside the lock runs in another form: it may commit after turns that began later."""
+_COMMENT = re.compile(r"^--.*$", re.MULTILINE)
 _MODIFIES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 _FORGET_EVERY: Final = 1000
 _NO_SCANS: Final = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
@@ -49,7 +50,8 @@ class AnswerLost(Exception):
 
 
 class _Block(NamedTuple):
-    """A statement. bulk: its parameters are arrays; modifies: it may write."""
+    """A statement. sql: empty if nothing is to be done here; bulk: its parameters are arrays; modifies: it may
+    write."""
 
     address: str
     name: bytes
@@ -64,7 +66,8 @@ def _blocks() -> dict[str, _Block]:
         address: _Block(
             address, address.encode(), sql.encode(), "[]" in sql, _MODIFIES.search(sql) is not None
         )
-        for address, sql in statements(_PACKAGE).items()
+        for address, text in statements(_PACKAGE).items()
+        for sql in [_COMMENT.sub("", text).strip()]
     }
 
 
@@ -103,7 +106,7 @@ class PostgresTx:
 
     def many(self, block: str, params: Sequence[Row]) -> None:
         """Run it once, with an array for each column of `params`."""
-        if params:
+        if params and self._blocks[block].sql:
             self._execute(self._blocks[_BESIDE.get(block, block) if self.beside else block], columns(params))
 
     def match(self, block: str, params: Iterable[Row]) -> list[Row]:

@@ -63,7 +63,9 @@ class PostgresStore(ShardStore):
         """A new connection to a shard that is as this code expects it."""
         with self._prepared:
             if not self._is_prepared:
-                prepare(self._address, self._store_clock, self.identity or store_id(), self.shard, self._shards)
+                prepare(
+                    self._address, self._store_clock, self.identity or store_id(), self.shard, self._shards
+                )
                 self._is_prepared = True
         return Connection(self._address, self._store_clock)
 
@@ -223,7 +225,7 @@ class PostgresStore(ShardStore):
 
     def _after_write(self, touched: Touched) -> None:
         self.nudge()
-        if "submit.join_beside" in touched and self._verifying is None and not self._closed:
+        if "submit.queue" in touched and self._verifying is None and not self._closed:
             loop = asyncio.get_running_loop()
             self._verifying = loop.call_later(_VERIFY_SECONDS, self._verify, loop)
 

@@ -12,8 +12,8 @@ from pyrula.store.shard.tx import Tx
 _WORKER, _CLIENT = 1, 0
 _WORK: Final = frozenset(
     {
-        "submit.join",
-        "submit.join_beside",
+        "submit.queue",
+        "handin.queue",
         "submit.bell",
         "submit.timer",
         "submit.timer_beside",
@@ -92,13 +92,14 @@ class Sleep:
         rows = connection.ask(
             "wake.look", request.incarnation, sorted(served), int(room), connection.wall, request.limiters
         )
-        now, wall, work, suspects, *times = rows[0]
+        now, wall, work, suspects, oldest, *times = rows[0]
         token, timer, buffer, override, lapse, wall_timer, schedule = times
         waits = [time - now for time in (token, timer, buffer, override, lapse) if time is not None]
         waits += [time - wall for time in (wall_timer, schedule) if time is not None]
         if suspects:
             waits.append(broom.next_deadlock - now)
-        if work or (waits and min(waits) <= 0):
+        sweep = oldest is not None and oldest < now - broom.retention and now >= broom.next_sweep
+        if work or sweep or (waits and min(waits) <= 0):
             return None
         return Handed(now=now, next_in=min(waits) if waits else None)
 

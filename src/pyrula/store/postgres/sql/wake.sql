@@ -53,13 +53,14 @@ WHERE incarnation = $1::text
 -- name: look
 -- What a turn without outcomes would have to do, found out without the lock: for a worker that sleeps, mostly nothing.
 WITH last AS (
-    SELECT c.inbox, c.dirty, c.timers, c.wakes, w.wall, c.time + greatest(0, w.wall - c.wall) AS now
+    SELECT c.inbox, c.dirty, c.timers, c.wakes, w.wall, w.wall < c.wall AS set_back, c.time + greatest(0, w.wall - c.wall) AS now
     FROM "{schema}".clock AS c,
          (SELECT coalesce($4::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS wall) AS w
     ORDER BY c.number DESC LIMIT 1
 )
 SELECT last.now, last.wall,
-       (NOT EXISTS (SELECT 1 FROM "{schema}".workers
+       (last.set_back
+        OR NOT EXISTS (SELECT 1 FROM "{schema}".workers
                     WHERE incarnation = $1::text AND expires_at - last.now >= lease / 2 AND limiters_number <= $5::bigint)
         OR EXISTS (SELECT 1 FROM "{schema}".leases WHERE worker = $1::text AND signal IN (1, 2, 3))
         OR EXISTS (SELECT 1 FROM "{schema}".inbox WHERE xid >= last.inbox)
@@ -78,6 +79,7 @@ SELECT last.now, last.wall,
                JOIN "{schema}".runs AS r ON r.seq = s.seq
                JOIN "{schema}".steps AS w ON w.seq = s.seq
                WHERE s.held = 1 AND r.parked = 'wait' AND w.status = 'waiting' AND w.kind = 'child')::integer,
+       (SELECT finished_at FROM "{schema}".runs WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1),
        CASE WHEN $3::integer = 1 THEN
            (SELECT g.wake_at FROM "{schema}".gates AS g WHERE g.wake_at >= last.wakes ORDER BY g.wake_at LIMIT 1) END,
        (SELECT t.due FROM "{schema}".timers AS t WHERE t.due >= last.timers ORDER BY t.due LIMIT 1),
