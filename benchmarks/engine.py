@@ -94,6 +94,7 @@ async def fill(client: WorkflowClient, worker: Worker, keys: int, queued: int) -
         await client.submit_many(
             "backlog", [{"tenant": f"b{k % keys}"} for k in range(start, min(queued, start + 1000))]
         )
+    await worker.drain()  # each lane is where it waits: what is measured is the backlog, not its arrival
 
 
 async def churn(client: WorkflowClient, held: list[str], stop: asyncio.Event) -> int:
