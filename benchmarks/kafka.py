@@ -64,7 +64,7 @@ async def runs(broker: Broker, topic: str, records: int, group: str, store_url: 
     async with open_store(store_url) as store:
         worker = Worker(store, registry, max_concurrent_runs=flight)
         async with worker:
-            while not (streams := worker.stats().streams) or streams[0].finished < records:
+            while not (streams := worker.stats().streams) or streams[0].finished < records:  # noqa: ASYNC110 - it measures
                 await asyncio.sleep(0.005)
             return records / (time.perf_counter() - began)
 
@@ -82,7 +82,11 @@ def measure(records: int, store: str | None) -> dict[str, Any]:
             plain = bare(broker, topic, records, f"bare-{number}")
             found.setdefault("bare loop", []).append(plain)
             for flight in (16, 100, 500):
-                kinds = {"file": store, "memory": "sqlite://"} if flight == 100 and store is None else {"file": store}
+                kinds = (
+                    {"file": store, "memory": "sqlite://"}
+                    if flight == 100 and store is None
+                    else {"file": store}
+                )
                 for kind, url in kinds.items():
                     with tempfile.TemporaryDirectory() as folder:
                         here = url or f"sqlite:///{Path(folder) / 'runs.db'}"
@@ -94,11 +98,17 @@ def measure(records: int, store: str | None) -> dict[str, Any]:
     finally:
         broker.stop()
     return {
-        "machine": {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "machine": {
+            "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+            "system": platform.platform(),
+        },
         "records": records,
         "partitions": PARTITIONS,
         "records_per_second": {name: round(statistics.median(rates)) for name, rates in found.items()},
-        "bare_loop_is_times_as_fast": {name: round(statistics.median(each), 1) for name, each in ratios.items()},
+        "bare_loop_is_times_as_fast": {
+            name: round(statistics.median(each), 1) for name, each in ratios.items()
+        },
     }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 
+from tests.kafka.broker import QUICK
 from tests.kafka.scene import Scene, at, stats
 
 
@@ -104,3 +106,41 @@ async def test_an_idle_stream_writes_nothing(broker, topic):
         commits = stats(worker).commits
         await asyncio.sleep(0.6)  # nap: three commit intervals
         assert stats(worker).commits == max(commits, 1)
+
+
+async def test_a_body_that_blocks_the_loop_past_the_session_keeps_its_partitions(broker, topic):
+    async with Scene(broker, topic(1), 1) as scene:
+
+        async def orders(ctx, record):
+            if record["value"] == 0:
+                time.sleep(8)  # noqa: ASYNC251 - what it is about: these tests' sessions end after 6 s of silence
+
+        scene.declare(orders)
+        worker = await scene.work()
+        await scene.until(lambda: stats(worker).partitions)
+        scene.send([0, 1, 2])
+        await scene.until(lambda: stats(worker).finished == 3)
+        await scene.until(lambda: at(worker, 0).committed == 3)
+        assert stats(worker).rebalances == 1
+
+
+async def test_an_eager_group_hands_over_too(broker, topic):
+    async with Scene(broker, topic(2), 2) as scene:
+        bodies: Counter[str] = Counter()
+
+        async def orders(ctx, record):
+            bodies[ctx.run_id] += 1
+            await asyncio.sleep(0.005)
+
+        scene.declare(orders, config={**QUICK, "partition.assignment.strategy": "range"})
+        scene.send(list(range(200)))
+        first = await scene.work("first")
+        await scene.until(lambda: stats(first).finished > 0)
+        second = await scene.work("second")
+        await scene.until(lambda: len(stats(second).partitions) == 1)
+        scene.send(list(range(100)))
+        ids = [scene.id(n % 2, n // 2) for n in range(300)]
+        await scene.until(lambda: len(bodies) == 300)
+        await scene.until_completed(ids)
+        assert set(bodies.values()) == {1}
+        assert stats(first).finished and stats(second).finished
