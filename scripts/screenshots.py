@@ -1,4 +1,4 @@
-"""Pictures of every view of the page: light, dark, and on a phone. `python scripts/screenshots.py [folder]`"""
+"""Pictures of every view of the page: light, dark, and on a phone. `python scripts/screenshots.py [folder] [view …]`"""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def views(told: dict[str, str]) -> dict[str, str]:
     }
 
 
-async def main(folder: Path) -> None:
-    """Make them all."""
+async def main(folder: Path, wanted: list[str]) -> None:
+    """Make them: all of them, or those of the views that are wanted."""
     store = open_store("sqlite://")
     client = WorkflowClient(store, scene.registry)
     app = create_app(store, registry=scene.registry)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=2))
     async with store:
-        limits = {"worker": {"workflow": (1, None)}}
+        limits = {"os": {"mem": 1}, "worker": {"workflow": (5, 50)}}
         async with (
             Worker(store, scene.registry, "worker-1", max_concurrent_runs=40),
             Worker(store, [scene.sync_account], "worker-2", registry=scene.registry, limits=limits),
@@ -61,11 +61,12 @@ async def main(folder: Path) -> None:
             serving, busy = asyncio.ensure_future(server.serve()), asyncio.ensure_future(scene.go_on(client))
             await until(lambda: server.started)
             port = server.servers[0].sockets[0].getsockname()[1]
+            shown = {name: path for name, path in views(told).items() if not wanted or name in wanted}
             async with async_playwright() as playwright:
                 browser = await launched(playwright)
                 for look, (width, height, scheme) in LOOKS.items():
                     await _pictures(
-                        browser, f"http://localhost:{port}", views(told), folder, look, width, height, scheme
+                        browser, f"http://localhost:{port}", shown, folder, look, width, height, scheme
                     )
                 await browser.close()
             busy.cancel()
@@ -110,4 +111,4 @@ async def _pictures(
 if __name__ == "__main__":
     made = Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")
     made.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(made))
+    asyncio.run(main(made, sys.argv[2:]))

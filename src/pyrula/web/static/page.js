@@ -95,7 +95,11 @@ function span(ms) {
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-const clockTime = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
+const clockTime = (ms) => {
+  const today = new Date(ms).toDateString() === new Date(now()).toDateString();
+  const time = new Date(ms).toLocaleTimeString([], { hour12: false });
+  return today ? time : `${new Date(ms).toLocaleDateString([], { weekday: "short", month: "short", day: "numeric" })}, ${time}`;
+};
 
 /** A moment that goes on being right: how long ago, or how long until. */
 function when(at, mode) {
@@ -333,8 +337,8 @@ const shut = (gate) => pauseOf(gate) || gate.paused_until;
 
 function nextStart(gate) {
   const pause = pauseOf(gate);
-  if (pause) return h("span", null, h("span", { class: "badge amber" }, "paused"), " ", pause.until ? when(pause.until, "in") : soft("until resumed"));
-  if (gate.paused_until) return h("span", null, h("span", { class: "badge amber" }, "closed by RetryAfter"), " ", when(gate.paused_until, "in"));
+  if (pause) return h("span", null, h("span", { class: "badge amber" }, "paused"), " ", pause.until ? [soft("ends "), when(pause.until, "in")] : soft("until resumed"));
+  if (gate.paused_until) return h("span", null, h("span", { class: "badge amber" }, "closed by RetryAfter"), " ", soft("ends "), when(gate.paused_until, "in"));
   if (gate.kind === "rate" && gate.tokens === 0 && gate.next_start_at && Date.parse(gate.next_start_at) <= now() + 1000) return soft("within a second");
   if (gate.next_start_at) return Date.parse(gate.next_start_at) <= now() + 300 ? soft("open") : when(gate.next_start_at, "in");
   return soft("when a slot frees");
@@ -761,7 +765,21 @@ function reasonText(x) {
   }
 }
 
-const heldBack = (held) => (Array.isArray(held) ? held.map((one) => (one && typeof one === "object" ? one.text || Object.values(one).join(" ") : String(one))).join("; ") : String(held));
+const heldBack = (held) => (Array.isArray(held) ? held.map(limiterText).join("; ") : String(held));
+
+/** What one limiter has against a worker, with its numbers. */
+function limiterText(one) {
+  if (!one || typeof one !== "object") return String(one);
+  const { level, limitable, measure, value, limit } = one;
+  if (measure === "os") {
+    if (limitable === "mem") return `memory ${num(value)} % used, its limit is ${num(limit)} %`;
+    if (/^cpu/.test(limitable)) return `load over ${limitable.slice(3)} min is ${num(value / 256)} cores, its limit is ${num(limit / 256)}`;
+    return `disk ${limitable.replace(/^disk[ :]*/, "")} ${num(value)} % used, its limit is ${num(limit)} %`;
+  }
+  if (measure === "concurrency") return `${num(value)} of ${num(limit)} ${limitable} at once, at level ${level}`;
+  if (measure === "frequency") return `${num(value)} of ${num(limit)} ${limitable} in this time window, at level ${level}`;
+  return one.text || String(measure);
+}
 
 /** Steps and waits as bars from the first moment to the last. An entry began when the one before it in its branch was over. */
 function timeline(d) {
@@ -828,7 +846,7 @@ views.workers = (d) => [
         h("span", { class: "wrap" }, h("b", null, clip(w.worker_id, 80)), w.facts.host ? soft(` on ${w.facts.host}, process ${w.facts.process}`) : ""),
         w.alive ? h("span", { class: "badge green" }, "alive") : h("span", { class: "badge red" }, "lapsed"),
         w.facts.max_concurrent_runs ? h("div", { class: "used" }, meter(w.executing, w.facts.max_concurrent_runs, `${w.executing} of ${w.facts.max_concurrent_runs}`), h("span", { class: "small" }, `${num(w.executing)} of ${num(w.facts.max_concurrent_runs)}`)) : num(w.executing),
-        w.facts.held_back && w.facts.held_back.length ? h("span", { class: "badge amber" }, heldBack(w.facts.held_back)) : w.facts.max_concurrent_runs && w.executing >= w.facts.max_concurrent_runs ? "all its places are taken" : soft("nothing"),
+        w.facts.held_back && w.facts.held_back.length ? h("span", { class: "held wrap" }, heldBack(w.facts.held_back)) : w.facts.max_concurrent_runs && w.executing >= w.facts.max_concurrent_runs ? "all its places are taken" : soft("nothing"),
         h("span", { class: "small wrap" }, w.serves.length > 8 ? `${w.serves.slice(0, 8).join(", ")} and ${w.serves.length - 8} more` : w.serves.join(", ")), when(w.started_at)] })), "Workers")
       : empty("No worker is registered. Start one with ", h("code", null, "pyrula worker MODULE"), ".")),
 ];
