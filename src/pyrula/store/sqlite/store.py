@@ -67,20 +67,24 @@ class SqliteStore(ShardStore):
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._connection is None:
-                connection = Connection(self._path, self.clock, memory=self._memory)
-                await self._prepare(connection)
+                connection = await self._prepared()
                 self._seen_version = connection.data_version()
                 self._pump = Pump(connection, self.nudge)
                 self._connection = connection
                 self.loop = asyncio.get_running_loop()
                 self._rewatch()
 
-    async def _prepare(self, connection: Connection) -> None:
+    async def _prepared(self) -> Connection:
+        """A connection to a file with a schema. Already its first statement may find the file locked."""
+        connection: Connection | None = None
         loop = asyncio.get_running_loop()
         give_up = loop.time() + _OPEN_SECONDS
         while True:
             try:
-                return connection.prepare(self.identity or store_id(), self.shard, self._shards)
+                if connection is None:
+                    connection = Connection(self._path, self.clock, memory=self._memory)
+                connection.prepare(self.identity or store_id(), self.shard, self._shards)
+                return connection
             except apsw.BusyError:  # others open the same new file, or write
                 if loop.time() > give_up:
                     raise StoreBusy(
