@@ -21,13 +21,14 @@ _log = logging.getLogger("pyrula.store")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _POLL_SECONDS: Final = 0.5
 """Behind a pooler nobody can listen: whoever waits looks this often."""
+GLANCE: Final = "glance"
 _GLANCE_SECONDS: Final = 20.0
 """Even while listening: a message may have gone to a process that is stopped."""
 
 
 class Listener:
     """heard: called in the listener's thread, with the channel and payload of a message; with None after a
-    connect, when messages may have been missed, and now and then."""
+    connect, when messages may have been missed, and with None and GLANCE now and then."""
 
     def __init__(
         self, conninfo: str, channels: Sequence[str], heard: Callable[[str | None, str], None]
@@ -87,7 +88,7 @@ class Listener:
             if self._stop_read in ready:
                 return True
             if not ready:
-                self._heard(None, "")
+                self._heard(None, GLANCE)
             with contextlib.suppress(psycopg.OperationalError):
                 pgconn.consume_input()
             messages = set()

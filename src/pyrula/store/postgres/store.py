@@ -88,13 +88,6 @@ class PostgresStore(ShardStore):
                 self._beat.close()
                 self._beat = None
 
-    async def __aenter__(self) -> PostgresStore:
-        await self.connect()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
     # -- transactions
 
     def _pump(self, name: str, kind: Kind) -> Pump:

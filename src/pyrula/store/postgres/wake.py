@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyrula.store.postgres.connection import Connection, PostgresTx, Touched
+from pyrula.store.postgres.listener import GLANCE
 from pyrula.store.protocol import Handed, TurnRequest
 from pyrula.store.shard.drain import Broom
 from pyrula.store.shard.tx import Tx
@@ -109,8 +110,9 @@ class Sleep:
 
     def concerns(self, channel: str | None, text: str) -> bool:
         """Whether a message is about somebody here; it may end a sleep."""
-        if channel is None:  # maybe one was missed
-            self._asleep = self.waits = False
+        if channel is None:
+            if text != GLANCE:  # maybe one was missed
+                self._asleep = self.waits = False
             return True
         if channel == self._channel:
             return text == "work" or text in self.here

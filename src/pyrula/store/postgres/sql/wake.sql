@@ -75,10 +75,7 @@ SELECT last.now, last.wall,
                 ORDER BY x.v DESC LIMIT 1) AS f
             JOIN "{schema}".units AS u
               ON u.workflow = s.workflow AND u.priority = p.priority AND u.ready > 0 AND u.vtime >= f.vtime)))::integer,
-       EXISTS (SELECT 1 FROM "{schema}".slots AS s
-               JOIN "{schema}".runs AS r ON r.seq = s.seq
-               JOIN "{schema}".steps AS w ON w.seq = s.seq
-               WHERE s.held = 1 AND r.parked = 'wait' AND w.status = 'waiting' AND w.kind = 'child')::integer,
+       EXISTS (SELECT 1 FROM "{schema}".suspects)::integer,
        (SELECT finished_at FROM "{schema}".runs WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1),
        CASE WHEN $3::integer = 1 THEN
            (SELECT g.wake_at FROM "{schema}".gates AS g WHERE g.wake_at >= last.wakes ORDER BY g.wake_at LIMIT 1) END,
