@@ -19,8 +19,13 @@ from tests.postgres.server import Server
 __all__ = ["postgres_server", "shared_url", "store_kind", "store_url"]
 
 VARIABLE = "PYRULA_TEST_STORES"
-KINDS = {"sqlite": ("sqlite-memory", "sqlite-file"), "postgres": ("postgres",)}
-SHARED = frozenset({"sqlite-file", "postgres"})
+KINDS = {
+    "sqlite": ("sqlite-memory", "sqlite-file"),
+    "postgres": ("postgres",),
+    "sharded-sqlite": ("sharded-sqlite-memory", "sharded-sqlite-file"),
+}
+SHARED = frozenset({"sqlite-file", "postgres", "sharded-sqlite-file"})
+SHARDS = 3
 _schemas = count(1)
 
 
@@ -49,13 +54,13 @@ def store_kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str | list[str]:
     """A store of that kind that nobody has used."""
     return _MADE[store_kind](tmp_path, request)
 
 
 @pytest.fixture(params=[kind for kind in kinds() if kind in SHARED])
-def shared_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+def shared_url(tmp_path: Path, request: pytest.FixtureRequest) -> str | list[str]:
     """A store that nobody has used, of a kind that several processes can open."""
     return _MADE[str(request.param)](tmp_path, request)
 
@@ -65,8 +70,12 @@ def _postgres(_: Path, request: pytest.FixtureRequest) -> str:
     return server.url(f"test_{os.getpid()}_{next(_schemas)}")
 
 
-_MADE: dict[str, Callable[[Path, pytest.FixtureRequest], str]] = {
+_MADE: dict[str, Callable[[Path, pytest.FixtureRequest], str | list[str]]] = {
     "sqlite-memory": lambda folder, request: "sqlite://",
     "sqlite-file": lambda folder, request: f"sqlite:///{folder / 'runs.db'}",
     "postgres": _postgres,
+    "sharded-sqlite-memory": lambda folder, request: ["sqlite://"] * SHARDS,
+    "sharded-sqlite-file": lambda folder, request: [
+        f"sqlite:///{folder / f'shard{number}.db'}" for number in range(SHARDS)
+    ],
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -11,9 +11,12 @@ from typing import Final
 
 from pyrula.clock import Clock, SystemClock
 from pyrula.errors import ConfigurationError, shown
-from pyrula.ids import store_id
+from pyrula.ids import MAX_SHARDS, store_id
 from pyrula.model.duration import Duration, positive_us
 from pyrula.store.protocol import Store
+from pyrula.store.shard.shard import ShardStore
+from pyrula.store.sharded.shards import Place, always_there
+from pyrula.store.sharded.store import ShardedStore
 from pyrula.store.sqlite.store import SqliteStore
 
 RETENTION: Final = timedelta(days=7)
@@ -31,7 +34,8 @@ def open_store(
 
     url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://`
     (in memory, for one process); `postgresql://user@host/database` (`?schema=`, "pyrula" if it names none;
-    `?listen=` for a direct URL beside a transaction pooler). clock: another than the machine's (with PostgreSQL:
+    `?listen=` for a direct URL beside a transaction pooler). Several URLs of one kind: the shards of one store, always
+    the same ones in the same order. clock: another than the machine's (with PostgreSQL:
     than the server's). retention: how long finished runs are kept, seconds or a timedelta, above 0. Close it with
     `await store.close()`, or use it in `async with`. Raises `ConfigurationError` for a URL that it can't serve.
     """
@@ -40,17 +44,54 @@ def open_store(
     except ValueError as error:
         raise ConfigurationError(f"open_store: retention is {shown(retention)}; it must be {error}") from None
     urls = [url] if isinstance(url, str) else list(url)
-    if len(urls) != 1:
-        raise ConfigurationError(
-            f"open_store: {len(urls)} URLs ({shown(urls, 200)}); this version opens a store of one shard: "
-            "pass one URL"
-        )
-    if _is_postgres(urls[0]):
-        return _postgres(urls[0], clock, kept)
-    path = _sqlite_path(urls[0])
+    if len(urls) == 1:
+        return _one(urls[0], clock, kept, 0, 1)
+    _check_shards(urls)
+    stores = [_one(url, clock, kept, number, len(urls)) for number, url in enumerate(urls)]
+    places = [
+        Place(store, _without_password(url), _there(url)) for url, store in zip(urls, stores, strict=True)
+    ]
+    return ShardedStore(places, clock or SystemClock())
+
+
+def _one(url: str, clock: Clock | None, retention: int, shard: int, shards: int) -> ShardStore:
+    if _is_postgres(url):
+        return _postgres(url, clock, retention, shard, shards)
+    path = _sqlite_path(url)
     # memdb: connections of this process that name it alike share it; a store id makes the name its own
     where = f"file:/{store_id()}?vfs=memdb" if path is None else path
-    return SqliteStore(where, clock=clock or SystemClock(), retention=kept, memory=path is None)
+    return SqliteStore(
+        where,
+        clock=clock or SystemClock(),
+        retention=retention,
+        memory=path is None,
+        shard=shard,
+        shards=shards,
+    )
+
+
+def _check_shards(urls: Sequence[object]) -> None:
+    """Raises ConfigurationError unless these can be the shards of one store."""
+    if not 1 <= len(urls) <= MAX_SHARDS:
+        raise ConfigurationError(
+            f"open_store: {len(urls)} URLs; a store has 1 to {MAX_SHARDS} shards: pass one URL for each"
+        )
+    kinds = {_is_postgres(url) for url in urls}
+    if len(kinds) > 1:
+        raise ConfigurationError(
+            f"open_store: {shown([_without_password(str(url)) for url in urls], 200)}: the shards of a store are of "
+            "one kind; pass SQLite files, or schemas of PostgreSQL"
+        )
+    files = [url for url in urls if _is_postgres(url) or _sqlite_path(url) is not None]
+    twice = sorted({_without_password(str(url)) for url in files if files.count(url) > 1})
+    if twice or 0 < len(files) < len(urls):
+        what = f"{shown(twice[0])} is there twice" if twice else "some shards are files, some in memory"
+        raise ConfigurationError(f"open_store: {what}; pass a place of its own for each shard")
+
+
+def _there(url: str) -> Callable[[], bool]:
+    in_memory = not _is_postgres(url) and _sqlite_path(url) is None
+    return always_there if in_memory else lambda: store_exists(url)
 
 
 def store_exists(url: str) -> bool:
@@ -65,8 +106,10 @@ def _is_postgres(url: object) -> bool:
     return isinstance(url, str) and url.startswith(("postgresql://", "postgres://"))
 
 
-def _postgres(url: str, clock: Clock | None, retention: int) -> Store:
-    store: Store = _postgres_module().PostgresStore(url, clock=clock, retention=retention)
+def _postgres(url: str, clock: Clock | None, retention: int, shard: int, shards: int) -> ShardStore:
+    store: ShardStore = _postgres_module().PostgresStore(
+        url, clock=clock, retention=retention, shard=shard, shards=shards
+    )
     return store
 
 

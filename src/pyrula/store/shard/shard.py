@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -63,6 +63,25 @@ class ShardStore(ABC):
         self._broom = Broom(retention)
         self._hall = Hall(shard)
         self._nudges: set[asyncio.Event] = set()
+
+    @abstractmethod
+    async def connect(self) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    @abstractmethod
+    def heartbeat(self, incarnation: str) -> bool: ...
+
+    @abstractmethod
+    async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None: ...
 
     @abstractmethod
     async def write(self, verb: Callable[[Tx], T]) -> T:

@@ -110,13 +110,6 @@ class SqliteStore(ShardStore):
             self._connection.close()
             self._connection = None
 
-    async def __aenter__(self) -> SqliteStore:
-        await self.connect()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
     # -- transactions
 
     async def write(self, verb: Callable[[Tx], T]) -> T:

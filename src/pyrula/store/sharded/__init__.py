@@ -1,0 +1,1 @@
+"""Several shards of one kind behind the face of one store."""
