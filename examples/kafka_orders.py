@@ -29,6 +29,7 @@ async def send(customer: str, receipt: str) -> None:
         max_concurrency=16,  # records in flight on this worker
         key="customer",  # a field of the value; default: the record's own key
         dead_letter_topic="orders-dead",
+        config={"session.timeout.ms": 10_000},  # how soon a dead worker's partitions go to another
     ),
     retry=Retry(max_attempts=3, initial_seconds=0.1),
     timeout=30,
