@@ -76,7 +76,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 pins: $(VENV)/.dev-stamp
 	$(COMPILE) -o requirements/run.txt pyproject.toml requirements/build.in
-	$(COMPILE) --extra http --extra otel --extra postgres --extra temporal -o requirements/dev.txt pyproject.toml requirements/build.in requirements/dev.in
+	$(COMPILE) --extra http --extra kafka --extra otel --extra postgres --extra temporal -o requirements/dev.txt pyproject.toml requirements/build.in requirements/dev.in
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -197,7 +197,7 @@ class Flight:
     def stop(self, partition: Partition, item: Item, reason: Reason) -> None:
         """Begin nothing after this record."""
         if item.state == "open":
-            cure = f"retry run {item.run_id} once its cause is mended; retried and cancelled, it is skipped"
+            cure = f"retry run {item.run_id} once its cause is mended, or declare a dead_letter_topic"
         else:
             cure = "declare a dead_letter_topic, or move the group's offset past it"
         why = f"record {item.run_id} failed for good: {reason.code}: {reason.message}; {cure}"
