@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pyrula.admission import Changes, Floor, Start
 from pyrula.model.lane import Lane
 from pyrula.model.lease import Lease
-from pyrula.policies.stamp import Stamp, served_name, unit_id
+from pyrula.policies.stamp import served_name, unit_id
 from pyrula.store.protocol import Claim, TurnRequest
 from pyrula.store.shard import hold, rows
 from pyrula.store.shard.loader import ShardLoader, Stamps
@@ -101,7 +101,8 @@ def _open_lane(tx: Tx, floor: Floor, loader: ShardLoader, lane_id: bytes, seq: i
 
 
 def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
-    tx.many("admit.lane", [rows.lane_row(lane, loader.plans[lane.id]) for lane in changes.lanes])
+    lanes = [rows.lane_row(lane, loader.plans[lane.id]) for lane in changes.lanes]
+    tx.many("admit.lane", [lane for lane in lanes if lane != loader.stored.get(lane[0])])
     units = {lane.unit: (lane.workflow, lane.priority) for lane in loader.seen.values()}
     units.update({lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes})
     tx.many(
@@ -136,7 +137,7 @@ def _hand_out(
     keeping = [
         start.seq
         for start in starts
-        if _keeps(loader.stamp(found[start.seq][5]), loader.plans[start.lane_id])
+        if hall.stamps.keeping(tx, found[start.seq][5], loader.plans[start.lane_id])
     ]
     if keeping:
         hold.lane_after_first_start(tx, keeping)
@@ -162,8 +163,3 @@ def _hand_out(
             )
         )
     return tuple(claims)
-
-
-def _keeps(stamp: Stamp, plan: bytes) -> bool:
-    """Whether a run that just took its slots is to keep one of them while parked."""
-    return any(number != hold.SLOT_GATE and stamp.gates[number].hold == "run" for number in plan)

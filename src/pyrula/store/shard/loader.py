@@ -28,6 +28,7 @@ class Stamps:
     def __init__(self) -> None:
         self._stamps: dict[bytes, Stamp] = {}
         self._numbers: dict[tuple[bytes, bytes], tuple[Number, ...]] = {}
+        self._keeping: dict[tuple[bytes, bytes], bool] = {}
 
     def get(self, tx: Tx, digest: bytes) -> Stamp:
         """The stamp of this digest."""
@@ -45,9 +46,20 @@ class Stamps:
             self._numbers[digest, plan] = numbers
         return numbers
 
+    def keeping(self, tx: Tx, digest: bytes, plan: bytes) -> bool:
+        """Whether a run that just took its slots is to keep one of them while parked."""
+        keeping = self._keeping.get((digest, plan))
+        if keeping is None:
+            gates = self.get(tx, digest).gates
+            keeping = any(at != SLOT_GATE and gates[at].hold == "run" for at in plan)
+            self._keeping[digest, plan] = keeping
+        return keeping
+
 
 class ShardLoader:
-    """A `pyrula.admission.Loader` for one turn. plans: of each lane that was loaded, how its gates map to stamps."""
+    """A `pyrula.admission.Loader` for one turn. plans: of each lane that was loaded, how its gates map to stamps;
+    stored: its row as it was.
+    """
 
     def __init__(self, tx: Tx, served: frozenset[str], stamps: Stamps, overrides: Overrides) -> None:
         self._tx = tx
@@ -56,6 +68,7 @@ class ShardLoader:
         self._overrides = overrides
         self.plans: dict[LaneId, bytes] = {}
         self.seen: dict[LaneId, Lane] = {}
+        self.stored: dict[LaneId, Row] = {}
         self.served = blake2b("\0".join(sorted(served)).encode(), digest_size=16).digest()
 
     def stamp(self, digest: bytes) -> Stamp:
@@ -67,7 +80,7 @@ class ShardLoader:
 
     def _lane(self, row: Row) -> Lane:
         lane = rows.lane_of(row[:_LANE])
-        self.plans[lane.id] = row[5]
+        self.plans[lane.id], self.stored[lane.id] = row[5], row[:_LANE]
         self.seen[lane.id] = lane
         return lane
 

@@ -38,22 +38,14 @@ def number_of(text: str) -> Number:
 
 
 def lane_row(lane: Lane, plan: bytes) -> Row:
-    """A lane, to be written."""
-    return (
-        lane.id,
-        lane.unit,
-        lane.workflow,
-        lane.priority,
-        b"".join(lane.gates),
-        plan,
-        _CODES[lane.state],
-        lane.gate,
-        lane.wait_vtime,
-        lane.wait_seq,
-        number_text(lane.wait_stamp),
-        int(lane.resumed),
-        lane.streak,
-    )
+    """A lane, to be written. Of an empty one it does not matter how it last waited: so many are stored that way
+    already, and need no writing.
+    """
+    fixed = (lane.id, lane.unit, lane.workflow, lane.priority, b"".join(lane.gates), plan)
+    if lane.state == "empty":
+        return (*fixed, 0, None, 0, 0, "0", int(lane.resumed), lane.streak)
+    waits = (_CODES[lane.state], lane.gate, lane.wait_vtime, lane.wait_seq, number_text(lane.wait_stamp))
+    return (*fixed, *waits, int(lane.resumed), lane.streak)
 
 
 def lane_of(row: Row) -> Lane:
