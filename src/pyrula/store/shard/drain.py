@@ -80,8 +80,9 @@ def _expire(tx: Tx, seq: int) -> None:
 
 
 def next_due(tx: Tx, incarnation: str, broom: Broom, *, room: bool) -> int | None:
-    """µs from now until something is due by itself: a timer, a buffer, a tick, another worker's lapse, a look for deadlocks
-    while there may be one, and for a worker that has room a token; None if nothing is."""
+    """µs from now until something is due by itself; None if nothing is: a timer, a buffer, a tick, another worker's
+    lapse, a look for deadlocks while there may be one, and for a worker that has room a token.
+    """
     times = tx.row("drain.next_due", incarnation)
     walls = tx.row("drain.next_wall")
     assert times is not None and walls is not None
