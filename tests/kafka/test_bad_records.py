@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyrula.workflows import Registry
 from tests.kafka.scene import Scene, at, stats
 
 
@@ -90,3 +91,19 @@ async def test_a_record_that_no_run_can_be_made_of_stops_its_partition_and_why_k
         assert "not_json" in answer["text"] and "declare a dead_letter_topic" in answer["text"]
         await worker.stop()
         assert scene.committed() == [3, 1]
+
+
+async def test_a_stopped_partition_goes_on_with_a_worker_that_has_a_dead_letter_topic(broker, topic):
+    async with Scene(broker, topic(1), 1) as scene:
+        scene.declare(orders)
+        scene.send(["good", "poison", b"{", "good"])
+        worker = await scene.work()
+        await scene.until(lambda: at(worker, 0).stopped is not None and at(worker, 0).committed == 1)
+        await worker.stop()
+        letters = topic(1)
+        scene.registry = Registry()
+        scene.declare(orders, dead_letter_topic=letters)
+        again = await scene.work("again")
+        await scene.until(lambda: at(again, 0).committed == 4)
+        assert stats(again).dead_letters == 2
+        assert {message.value() for message in broker.all_of(letters, 1, 2)} == {b'"poison"', b"{"}

@@ -6,7 +6,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from pyrula.clock import SECOND
 from pyrula.limiters.events import Event, WaitStopped
@@ -53,6 +55,8 @@ class Counts:
         self.submitted: defaultdict[str, int] = defaultdict(int)
         self.triggered: defaultdict[str, int] = defaultdict(int)
         self.lapses = 0
+        self.streams: list[dict[str, Any]] = []
+        """What the worker last said of its streams."""
         self.held: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._executing: dict[Lease, tuple[str, int]] = {}
 
@@ -84,6 +88,10 @@ class Counts:
         """Entries were appended to a log."""
         for entry in entries:
             self.steps[entry.kind, entry.status] += 1
+
+    def reported(self, facts: bytes) -> None:
+        """The worker said something of itself."""
+        self.streams = msgspec.json.decode(facts).get("streams", [])
 
     def limited(self, event: Event) -> None:
         """A listener for `pyrula.limiters.hub`."""

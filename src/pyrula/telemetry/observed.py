@@ -35,6 +35,10 @@ class _Observed:
         self._counts.recorded(written)
         return written
 
+    async def report(self, incarnation: str, facts: bytes) -> None:
+        self._counts.reported(facts)
+        await self._store.report(incarnation, facts)
+
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         answers = await self._store.submit(submissions)
         for submission in submissions:

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from pyrula.store.protocol import Store
 from pyrula.telemetry.counts import Counts
+from pyrula.web import streams
 
 
 class _Once:
@@ -37,7 +38,11 @@ class Metrics:
         """Everything, in Prometheus' text format."""
         overview = await store.overview()
         now = datetime.fromtimestamp(store.clock.wall() / 1e6, UTC)
-        found = [*of_store(overview, now), *(of_process(self.counts) if self.counts else ())]
+        found = [
+            *of_store(overview, now),
+            *streams.of_workers(await store.workers()),
+            *(of_process(self.counts) if self.counts else ()),
+        ]
         registry = CollectorRegistry()
         registry.register(_Once(found))
         return generate_latest(registry)
@@ -134,6 +139,7 @@ def of_process(counts: Counts) -> list[Metric]:
             ("level", "limitable"),
             counts.held,
         ),
+        *streams.of_process(counts.streams),
     ]
 
 
