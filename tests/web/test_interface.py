@@ -110,7 +110,7 @@ async def test_an_operator_overrides_pauses_and_resumes(
                 await asyncio.sleep(0.02)
 
     found = await executing("acme", 2)
-    assert len(found["holders"]) == 2 and len(found["waiters"]) == 3  # type: ignore[arg-type]  # lists
+    assert len(found["holders"]) == 2 and len(found["waiters"]) == 3  # type: ignore[arg-type]  # both are lists
     answer = await http.post(
         "/gates/sync_account.limit/override", json={"key": "acme", "max": 4, "expires_in": 600}
     )

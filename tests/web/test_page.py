@@ -201,7 +201,6 @@ async def test_the_page_is_used_without_a_mouse_and_lives_without_a_reload(
 async def test_what_holds_a_worker_back_is_told_in_numbers(
     browser: Browser, make_app: Callable[..., App], store: Store, client: WorkflowClient
 ) -> None:
-    run_id = await client.submit("ship", {"number": 1, "part": 1})
     limits = {"os": {"mem": 1}}
     async with (
         Worker(store, scene.registry, "worker-9", limits=limits, grace_seconds=0),
@@ -209,7 +208,11 @@ async def test_what_holds_a_worker_back_is_told_in_numbers(
         looking(browser) as it,
     ):
         await it.page.goto(f"{at}/ui/workers")
-        await expect(it.page.get_by_role("row", name="worker-9")).to_contain_text("used, its limit is 1 %")
+        row = it.page.get_by_role("row", name="worker-9")
+        await expect(row).to_contain_text(
+            "used, its limit is 1 %", timeout=20_000
+        )  # once the machine was read
+        run_id = await client.submit("ship", {"number": 1, "part": 1})
         await it.page.goto(f"{at}/ui/runs/{run_id}")
         await expect(it.page.locator(".why")).to_contain_text("Every worker is held back by its own limiters")
         await expect(it.page.locator(".why")).to_contain_text("worker-9: memory")
