@@ -80,7 +80,7 @@ async def test_a_storm_of_kills_loses_nothing_and_exceeds_nothing(crew: Crew, ow
 async def _until_quiet(store: object) -> None:
     """The last outcome is handed in after its body's last note."""
     for _ in range(200):
-        overview = await store.overview()  # type: ignore[attr-defined]
+        overview = await store.overview()  # type: ignore[attr-defined]  # a store of PostgreSQL has it
         if not overview["executing"]:
             return
         await asyncio.sleep(0.05)
@@ -88,7 +88,7 @@ async def _until_quiet(store: object) -> None:
 
 async def _until(holds: object, crew: Crew, within: float = 60) -> None:
     give_up = time.monotonic() + within
-    while not holds():  # type: ignore[operator]
+    while not holds():  # type: ignore[operator]  # the caller gives a function
         assert time.monotonic() < give_up, crew.said()
         await asyncio.sleep(0.02)
 
@@ -103,7 +103,7 @@ async def test_a_worker_stopped_in_the_middle_of_a_turn_holds_the_others_up_for_
             client = WorkflowClient(store, registry=declare(str(crew.notes)))
             crew.start()
             await asyncio.wait_for(client.execute("storm", {"k": "a"}), 30)
-            address = store._address  # type: ignore[attr-defined]
+            address = store._address  # type: ignore[attr-defined]  # a store of PostgreSQL has it
             with psycopg.connect(postgres_server.url()) as stopped:
                 stopped.execute("SET LOCAL idle_in_transaction_session_timeout = '2s'")
                 stopped.execute("SELECT pg_advisory_xact_lock(%s)", (address.lock,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -12,18 +13,21 @@ import psycopg
 from pyrula.clock import Clock, SystemClock
 from pyrula.errors import StoreClosed, StoreUnavailable
 from pyrula.ids import store_id
+from pyrula.model.lease import Lease
+from pyrula.model.step import Entry
 from pyrula.store.postgres.address import address
 from pyrula.store.postgres.connection import Connection, Lost, Touched
 from pyrula.store.postgres.enlist import enlist, fetch_on
 from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import is_there, prepare
 from pyrula.store.postgres.pump import Kind, Pump
+from pyrula.store.postgres.records import Records
 from pyrula.store.postgres.wake import Sleep
 from pyrula.store.protocol import Handed, Registration, Submission, Submitted, TurnRequest
 from pyrula.store.shard import turn
 from pyrula.store.shard.shard import ShardStore
 from pyrula.store.shard.submit import put_stamps
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.tx import Row, Tx
 from pyrula.store.statements import statements
 
 T = TypeVar("T")
@@ -50,7 +54,8 @@ class PostgresStore(ShardStore):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sleep = Sleep(store_id(), self._address.channel)
         self._verifying: asyncio.TimerHandle | None = None
-        self._verifies: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._records = Records()
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
 
@@ -73,8 +78,6 @@ class PostgresStore(ShardStore):
         self._closed = True
         if self._verifying is not None:
             self._verifying.cancel()
-        for task in self._verifies:
-            task.cancel()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -124,6 +127,10 @@ class PostgresStore(ShardStore):
         """On a connection of its own: a look at 100,000 gates holds up no short read."""
         return await self._pump("view", "read").run(verb)
 
+    async def _ask(self, block: str) -> list[Row]:
+        """One statement by itself."""
+        return await self._pump("read", "read").ask(lambda connection: connection.ask(block))
+
     def heartbeat(self, incarnation: str) -> bool:
         with self._beat_lock:
             if self._closed:
@@ -139,6 +146,18 @@ class PostgresStore(ShardStore):
 
     # -- workers
 
+    async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
+        if any(entry.status == "waiting" for entry in entries):
+            return await super().record(incarnation, lease, entries)
+        # Steps of many bodies: what comes while one commit is under way goes into the next, in one statement each.
+        answer: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
+        self._records.put((incarnation, lease, entries), answer)
+        if self._records.call():
+            task = asyncio.ensure_future(self._records.flush(self.append))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await answer
+
     async def register(self, registration: Registration) -> None:
         self._sleep.here.add(registration.incarnation)
         await super().register(registration)
@@ -153,16 +172,14 @@ class PostgresStore(ShardStore):
         if not request.outcomes and self._sleep.may_look(self._pid):
             served = self._hall.serves.get(request.incarnation)
             if served is not None:
-                handed = await self._pump("read", "read").ask(
-                    lambda connection: self._sleep.look(connection, request, served, self._broom)
-                )
+                look = partial(self._sleep.look, request=request, served=served, broom=self._broom)
+                handed = await self._pump("read", "read").ask(look)
                 if handed is not None:
                     return handed
         handed = await self.write(lambda tx: self._turn(tx, request))
-        if self._sleep.just_lay_down():
-            # Who put work down just before could not see that somebody sleeps.
-            if await self._pump("read", "read").ask(lambda connection: connection.ask("wake.waiting")):
-                self.nudge()
+        # Who put work down just before could not see that somebody sleeps.
+        if self._sleep.just_lay_down() and await self._ask("wake.waiting"):
+            self.nudge()
         return handed
 
     def _turn(self, tx: Tx, request: TurnRequest) -> Handed:
@@ -225,15 +242,14 @@ class PostgresStore(ShardStore):
     def _verify(self, loop: asyncio.AbstractEventLoop) -> None:
         self._verifying = None
         task = loop.create_task(self._wake_all_if_work_lies())
-        self._verifies.add(task)
-        task.add_done_callback(self._verifies.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _wake_all_if_work_lies(self) -> None:
         """Whoever was woken for a submit may be stopped, or have died over it."""
         try:
-            pump = self._pump("read", "read")
-            if await pump.ask(lambda connection: connection.ask("wake.waiting")):
-                await pump.ask(lambda connection: connection.ask("wake.all"))
+            if await self._ask("wake.waiting"):
+                await self._ask("wake.all")
         except (StoreClosed, StoreUnavailable):
             return  # whoever opens it next looks
 

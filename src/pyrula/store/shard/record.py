@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -13,13 +14,14 @@ from pyrula.store.shard.settle import match_waits
 from pyrula.store.shard.tx import Tx
 
 
+Ask = tuple[str, Lease, Sequence[Entry]]
+"""Incarnation, lease, and what is to be appended under it."""
+
+
 def record(tx: Tx, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
     """Append entries; answers them as they stand now: a wait may be over at once. Raises `LeaseLost`."""
     if tx.row("record.lease", lease.seq, lease.epoch, incarnation) is None:
-        raise LeaseLost(
-            f"run {lease.seq} of shard {lease.shard}: this worker's lease (epoch {lease.epoch}) is over, so "
-            "nothing was recorded; another worker goes on with the run, let this body stop"
-        )
+        raise _lost(lease)
     written = append(tx, lease.seq, entries)
     if any(entry.status == "waiting" for entry in written):
         settled = {
@@ -31,30 +33,62 @@ def record(tx: Tx, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> 
     return written
 
 
+def record_all(tx: Tx, asks: Sequence[Ask]) -> list[list[Entry] | LeaseLost]:
+    """`record` for many runs at once, of entries that wait for nothing; answers a lost lease in its place."""
+    shown = list({(lease.seq, lease.epoch, incarnation) for incarnation, lease, _ in asks})
+    live = set(tx.match("record.lease", shown))
+    kept = [
+        (lease, entries)
+        for incarnation, lease, entries in asks
+        if (lease.seq, lease.epoch, incarnation) in live
+    ]
+    there = _append_all(tx, [(lease.seq, entry) for lease, entries in kept for entry in entries])
+    return [
+        [there[lease.seq, entry.branch, entry.number] for entry in entries]
+        if (lease.seq, lease.epoch, incarnation) in live
+        else _lost(lease)
+        for incarnation, lease, entries in asks
+    ]
+
+
 def append(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
     """Append entries, numbering the settled ones; answers what the log holds for each.
 
     What is in the log stays: an entry written twice (its first answer was lost) answers what was written
     first.
     """
+    there = _append_all(tx, [(seq, entry) for entry in entries])
+    return [there[seq, entry.branch, entry.number] for entry in entries]
+
+
+def _append_all(tx: Tx, entries: Sequence[tuple[int, Entry]]) -> dict[tuple[int, str, int], Entry]:
+    """The same for several runs: (seq, entry). Answers what the log holds, by (seq, branch, number)."""
     if not entries:
-        return []
-    there = {(entry.branch, entry.number): entry for entry in _existing(tx, seq, entries)}
-    fresh = [entry for entry in entries if (entry.branch, entry.number) not in there]
-    number = sum(entry.status != "waiting" for entry in fresh)
-    order = 0
-    if number:
-        order = tx.match("settle.count", [(seq, number)])[0][1] - number
+        return {}
+    places = [(seq, entry.branch, entry.number) for seq, entry in entries]
+    there = {(seq, entry[0], entry[1]): Entry(*entry) for seq, *entry in tx.match("record.existing", places)}
+    fresh = {
+        place: (seq, entry) for place, (seq, entry) in zip(places, entries, strict=True) if place not in there
+    }
+    numbers = Counter(seq for seq, entry in fresh.values() if entry.status != "waiting")
+    last: dict[int, int] = dict(tx.match("settle.count", list(numbers.items()))) if numbers else {}
+    order = {seq: last[seq] - number for seq, number in numbers.items()}
     rows = []
-    for entry in fresh:
-        place = 0
+    for place, (seq, entry) in fresh.items():
+        at = 0
         if entry.status != "waiting":
-            order += 1
-            place = order
-        there[entry.branch, entry.number] = structs.replace(entry, order=place)
-        rows.append((seq, *_fields(entry)[:7], place, tx.now))
+            at = order[seq] = order[seq] + 1
+        there[place] = structs.replace(entry, order=at)
+        rows.append((seq, *_fields(entry)[:7], at, tx.now))
     tx.many("record.entry", rows)
-    return [there[entry.branch, entry.number] for entry in entries]
+    return there
+
+
+def _lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(
+        f"run {lease.seq} of shard {lease.shard}: this worker's lease (epoch {lease.epoch}) is over, so "
+        "nothing was recorded; another worker goes on with the run, let this body stop"
+    )
 
 
 def read_logs(tx: Tx, seqs: Sequence[int]) -> dict[int, list[Entry]]:
@@ -75,11 +109,6 @@ def read_log(tx: Tx, seq: int) -> list[Entry]:
     """The log of a run: settled entries in their order, then the waiting ones in the order of the body."""
     entries = [Entry(*row) for row in tx.rows("record.log", seq)]
     return sorted(entries, key=_place)
-
-
-def _existing(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
-    rows = tx.match("record.existing", [(seq, entry.branch, entry.number) for entry in entries])
-    return [Entry(*row) for row in rows]
 
 
 def _fields(entry: Entry) -> tuple[object, ...]:

@@ -1,10 +1,12 @@
 -- name: send
-INSERT INTO outbox (shard, message)
-SELECT u.shard, u.message FROM unnest($1::bigint[], $2::bytea[]) WITH ORDINALITY AS u (shard, message, n) ORDER BY u.n
+INSERT INTO outbox (shard, message, at)
+SELECT u.shard, u.message, u.at
+FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) WITH ORDINALITY AS u (shard, message, at, n) ORDER BY u.n
+RETURNING id
 
 -- name: addressed
--- The shards to which something is on its way.
-SELECT DISTINCT shard FROM outbox
+-- The shards to which something is on its way, and since when.
+SELECT shard, min(at) FROM outbox GROUP BY shard
 
 -- name: head
 SELECT id, message FROM outbox WHERE shard = $1::bigint ORDER BY id LIMIT $2::bigint
@@ -14,6 +16,9 @@ SELECT id, message FROM outbox WHERE id > $1::bigint ORDER BY id LIMIT $2::bigin
 
 -- name: drop
 DELETE FROM outbox WHERE shard = $1::bigint AND id <= $2::bigint
+
+-- name: drop_one
+DELETE FROM outbox AS o USING unnest($1::bigint[]) AS u (id) WHERE o.id = u.id
 
 -- name: last
 SELECT last FROM received WHERE shard = $1::bigint

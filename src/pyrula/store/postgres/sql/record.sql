@@ -1,9 +1,13 @@
 -- name: lease
 -- Differs: held until the commit, so that a reaper and a late write of a worker that lost it can't both win.
-SELECT 1 FROM leases WHERE seq = $1::bigint AND epoch = $2::bigint AND worker = $3::text FOR KEY SHARE
+SELECT l.seq, l.epoch, l.worker
+FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (seq, epoch, worker)
+JOIN leases AS l ON l.seq = u.seq AND l.epoch = u.epoch AND l.worker = u.worker
+ORDER BY l.seq
+FOR KEY SHARE OF l
 
 -- name: existing
-SELECT s.branch, s.number, s.kind, s.name, s.status, s.value, s.due, s.settled
+SELECT s.seq, s.branch, s.number, s.kind, s.name, s.status, s.value, s.due, s.settled
 FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (seq, branch, number)
 JOIN steps AS s ON s.seq = u.seq AND s.branch = u.branch AND s.number = u.number
 

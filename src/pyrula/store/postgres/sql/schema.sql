@@ -330,11 +330,12 @@ CREATE TABLE schedules (
 
 CREATE TABLE outbox (          -- messages to other shards: delivered at least once, in order, and applied once
     id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- in the order of commits: written under the lock
-    shard      bigint  NOT NULL,          -- to whom
+    shard      bigint  NOT NULL,          -- to whom; -1 - shard: runs of chosen ids, which go by themselves
+    at         bigint  NOT NULL,
     message    bytea   NOT NULL
 );
 CREATE INDEX outbox_shard ON outbox (shard, id);
-CREATE TABLE received (        -- the last message taken in from each shard
+CREATE TABLE received (        -- the last message taken in from each shard, numbered as there
     shard      bigint  PRIMARY KEY,
     last       bigint  NOT NULL
 );

@@ -1,8 +1,8 @@
 -- name: lease
-SELECT 1 FROM leases WHERE seq = ?1 AND epoch = ?2 AND worker = ?3
+SELECT seq, epoch, worker FROM leases WHERE seq = ?1 AND epoch = ?2 AND worker = ?3
 
 -- name: existing
-SELECT branch, number, kind, name, status, value, due, settled FROM steps
+SELECT seq, branch, number, kind, name, status, value, due, settled FROM steps
 WHERE seq = ?1 AND branch = ?2 AND number = ?3
 
 -- name: entry
