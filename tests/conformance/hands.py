@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ from pyrula.model.step import Entry
 from pyrula.policies.declared import declare, to_json
 from pyrula.policies.stamp import Stamped, stamp_declared, stamp_event_declared
 from pyrula.store.protocol import Claim, Handed, Registration, Submission, TriggerEvent, TurnRequest
+from pyrula.store.shard.shard import ShardStore
+from pyrula.store.shard.tx import Tx
+from pyrula.store.sharded.store import ShardedStore
 from pyrula.testing.clock import VirtualClock
 
 LEASE = 30 * SECOND
@@ -28,6 +32,7 @@ class Hands:
         self.executing: dict[str, Claim] = {}
         self.started: list[tuple[float, str]] = []
         self.last: Handed | None = None
+        self._order: dict[str, int] = {}
         self._start = clock.now
 
     def declare(self, name: str, **policies: Any) -> None:
@@ -50,6 +55,8 @@ class Hands:
 
     def submission(self, workflow: str, run_id: str | None = None, /, **options: Any) -> Submission:
         params = options.pop("params", {})
+        if run_id is not None:
+            self._order.setdefault(run_id, len(self._order))
         times = {name: options.pop(name) for name in ("delay", "expires_in") if name in options}
         return Submission(
             workflow=workflow,
@@ -76,6 +83,8 @@ class Hands:
 
     async def trigger(self, workflow: str, event: dict[str, Any], event_id: str | None = None) -> str | None:
         (answer,) = await self.store.trigger([self.event(workflow, event, event_id)])
+        if answer is not None:
+            self._order.setdefault(answer, len(self._order))
         return answer
 
     async def turn(self, wanted: int = 100, outcomes: Sequence[tuple[Lease, Outcome]] = ()) -> list[str]:
@@ -87,13 +96,25 @@ class Hands:
             )
             self.last = await self.store.turn(request)
             assert not self.last.lost
-            for claim in self.last.claims:
+            for claim in self._as_submitted(self.last.claims):
                 self.executing[claim.run_id] = claim
                 self.started.append((round(self.clock.now - self._start, 6), claim.run_id))
                 started.append(claim.run_id)
             outcomes = ()
             if self.last.next_in != 0:
                 return started
+
+    def _as_submitted(self, claims: Sequence[Claim]) -> list[Claim]:
+        """What several shards handed out in one turn, as one shard would have: each shard's in its own order, and
+        those of different shards as they were submitted. (Order is promised within a shard.)"""
+        lines: dict[int, deque[Claim]] = {}
+        for claim in claims:
+            lines.setdefault(claim.lease.shard, deque()).append(claim)
+        merged = []
+        while any(lines.values()):
+            line = min(filter(None, lines.values()), key=lambda line: self._order.get(line[0].run_id, 0))
+            merged.append(line.popleft())
+        return merged
 
     async def end(self, *run_ids: str, outcome: Outcome | None = None, wanted: int = 100) -> list[str]:
         """Hand in runs, completed unless said otherwise, and see what starts."""
@@ -132,6 +153,19 @@ class Hands:
 
     def starts(self, *run_ids: str) -> list[float]:
         return [at for at, run_id in self.started if run_id in run_ids]
+
+
+async def write(store: Any, verb: Callable[[Tx], Any]) -> int:
+    """Run a verb on every shard; the sum of the answers."""
+    answers = [await shard.write(verb) for shard in shards_of(store)]
+    return sum(answers)
+
+
+def shards_of(store: Any) -> list[ShardStore]:
+    """The shards of a store; of one that has no others it is its own."""
+    if isinstance(store, ShardedStore):
+        return [store.shard(number) for number in range(store.shards)]
+    return [store]
 
 
 def sleep(number: int, due: int, branch: str = "") -> Entry:

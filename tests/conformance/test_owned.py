@@ -89,7 +89,9 @@ async def test_a_run_by_itself_and_one_of_a_unit_keep_apart_though_their_keys_ar
 async def test_open_runs_are_the_units_own_that_have_not_ended(hands, store):
     hands.declare("orders")
     await hands.register(units=["orders@t/0"])
-    await store.submit([_owned(hands, f"run-{n}", "t/0") for n in range(4)])
+    for n in range(4):
+        await store.submit([_owned(hands, f"run-{n}", "t/0")])
+        await hands.move(0.001)
     await store.submit([_owned(hands, "other", "t/1")])
     assert sorted(await hands.turn(2)) == ["run-0", "run-1"]
     await hands.end("run-0", wanted=0)

@@ -57,6 +57,7 @@ async def test_runs_are_listed_newest_first_page_by_page(hands: Hands) -> None:
         await hands.submit("w", f"a{n}", params={"k": "a"})
         await hands.submit("w", f"b{n}", params={"k": "b"})
         await hands.submit("v", f"v{n}")
+        await hands.move(0.001)
     await hands.turn()
     await hands.fail("a0")
     await hands.park("v1", event(0, "go"))

@@ -8,7 +8,17 @@ from typing import NamedTuple
 from pyrula.store.protocol import Submission, Submitted, TriggerEvent
 from pyrula.store.shard import family, routes, trigger
 from pyrula.store.shard.cancel import cancel
-from pyrula.store.shard.outbox import Ancestor, Cancel, Ended, Farewell, Message, Submit, fresh, send
+from pyrula.store.shard.outbox import (
+    Ancestor,
+    Cancel,
+    Ended,
+    Farewell,
+    Message,
+    Submit,
+    fresh,
+    send,
+    send_aside,
+)
 from pyrula.store.shard.routes import Route
 from pyrula.store.shard.settle import settle_parents
 from pyrula.store.shard.submit import submit
@@ -24,10 +34,12 @@ class RouteClosed(Exception):
 
 
 class Sent(NamedTuple):
-    """A run of a chosen id. shard: where it is; fresh: the id was not known."""
+    """A run of a chosen id. shard: where it is; fresh: the id was not known; times: how often its owner has sent it
+    there, 0: it was not sent."""
 
     shard: int
     fresh: bool
+    times: int = 0
 
 
 def check_open(tx: Tx, runs: Sequence[Submission] | Sequence[TriggerEvent]) -> None:
@@ -51,48 +63,51 @@ def trigger_here(tx: Tx, events: Sequence[TriggerEvent], shard: int) -> list[str
 
 
 def choose(
-    tx: Tx, chosen: Sequence[tuple[Submission, int]], line: Sequence[Ancestor], shard: int
-) -> list[Sent]:
-    """At the shard to which chosen ids belong: note where their runs are to be (submission, place), and send them
-    there. An id that is taken already stays where it is.
+    tx: Tx, chosen: Sequence[tuple[Submission, int]], line: Sequence[Ancestor]
+) -> tuple[list[Sent], list[int]]:
+    """At the shard to which chosen ids belong: note the places of their runs (submission, place), which are others,
+    and have them sent there. Answers where each is, and the numbers of the messages. An id that is taken already
+    stays where it is.
     """
-    check_open(tx, [submission for submission, place in chosen if place != shard])
-    answers, here, away = [], [], []
+    check_open(tx, [submission for submission, _ in chosen])
+    here = tx.rows("outbox.here")[0][0]
+    answers: list[Sent] = []
+    away: dict[int, list[tuple[Submission, int]]] = {}
     for submission, place in chosen:
-        assert submission.run_id is not None
-        row = tx.row("reads.seq", submission.run_id)
         known = tx.row("chosen.of", submission.run_id)
-        if known is not None and known[0] < 0:  # cancelled before it came
-            known = None
-        if row is not None or (known is None and place == shard):
-            here.append(submission)
-            answers.append(Sent(shard, row is None))
-        elif known is not None and known[0] != place:
+        if tx.row("reads.seq", submission.run_id) is not None:
+            answers.append(Sent(here, False))
+        elif known is not None and known[0] not in (place, -1):
             answers.append(Sent(known[0], False))
         else:
-            away.append((submission, place))
-            answers.append(Sent(place, known is None))
-    placed = {submission.run_id: place for submission, place in chosen}
-    fresh_here = [each for each in here if placed[each.run_id] == shard]
-    if fresh_here:
-        family.put_line(tx, line)
-        enter(tx, fresh_here)
-        _cancel_at_once(tx, fresh_here)
-    _send(tx, away, line)
-    return answers
-
-
-def _send(tx: Tx, away: Sequence[tuple[Submission, int]], line: Sequence[Ancestor]) -> None:
-    rows = [(submission.run_id, place) for submission, place in away]
-    times = {run_id: count for run_id, _, count in tx.match("chosen.put", rows)}
-    by_place: dict[int, list[Submission]] = {}
-    for submission, place in away:
-        by_place.setdefault(place, []).append(submission)
-    messages = [
-        (place, Submit(tuple(runs), tuple(line), tuple(times[str(run.run_id)] for run in runs)))
-        for place, runs in by_place.items()
+            times = tx.match("chosen.put", [(submission.run_id, place)])[0][2]
+            away.setdefault(place, []).append((submission, times))
+            answers.append(Sent(place, known is None, times))
+    return answers, [
+        send_aside(
+            tx, place, Submit(tuple(run for run, _ in runs), tuple(line), tuple(times for _, times in runs))
+        )
+        for place, runs in away.items()
     ]
-    send(tx, messages)
+
+
+def come(tx: Tx, runs: Sequence[tuple[Submission, int]], line: Sequence[Ancestor]) -> list[Sent | Submitted]:
+    """Submit runs of chosen ids in this order at their place. With each, how often its owner has sent it: 0 if its id
+    belongs to this shard, which then knows whether it is taken.
+    """
+    here = tx.rows("outbox.here")[0][0]
+    answers: dict[int, Sent | Submitted] = {}
+    for number, (run, times) in enumerate(runs):
+        known = None if times else tx.row("chosen.of", run.run_id)
+        if known is not None and known[0] not in (here, -1):
+            answers[number] = Sent(known[0], False)
+    entering = [number for number in range(len(runs)) if number not in answers]
+    family.put_line(tx, line)
+    entered = enter(tx, [runs[number][0] for number in entering])
+    answers.update(zip(entering, entered, strict=True))
+    _cancel_at_once(tx, [runs[number][0] for number in entering])
+    tx.many("chosen.came", [(run.run_id, here, times) for run, times in runs if times])
+    return [answers[number] for number in range(len(runs))]
 
 
 def note_child(tx: Tx, child: Submission, place: int, shard: int) -> tuple[Sent, tuple[Ancestor, ...]]:
@@ -113,7 +128,7 @@ def submit_made(tx: Tx, child: Submission, place: int, shard: int) -> Sent:
     submitted.
     """
     sent, line = note_child(tx, child, place, shard)
-    if sent == (shard, True):
+    if sent.fresh and sent.shard == shard:
         enter(tx, [child])
     elif sent.fresh:
         send(tx, [(place, Submit((child,), line, (0,)))])
@@ -132,11 +147,7 @@ def receive(tx: Tx, source: int, messages: Sequence[tuple[int, bytes]], shard: i
 def _apply(tx: Tx, source: int, message: Message, shard: int) -> None:
     match message:
         case Submit(submissions=submissions, line=line, times=times):
-            family.put_line(tx, line)
-            enter(tx, submissions)
-            came = [(run.run_id, shard, n) for run, n in zip(submissions, times, strict=True) if n]
-            _cancel_at_once(tx, submissions)
-            tx.many("chosen.came", came)
+            come(tx, list(zip(submissions, times, strict=True)), line)
         case Ended(child=child, parent=parent, state=state, result=result, error=error):
             if tx.row("reads.seq", parent) is not None:
                 tx.run("family.ended", parent, child, source, state, result, error)

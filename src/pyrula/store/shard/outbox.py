@@ -9,9 +9,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pyrula.clock import SECOND
 from pyrula.store.protocol import Submission
 from pyrula.store.shard.tx import Tx
 
+GRACE: Final = SECOND
+"""For which who sent runs of chosen ids is left to bring them."""
 _LOOKED_AT: Final = 1000
 
 
@@ -63,26 +66,49 @@ _decode = msgspec.json.Decoder(Message).decode
 
 def send(tx: Tx, messages: Sequence[tuple[int, Message]]) -> None:
     """Have messages on their way, once this is committed. Under the shard's lock only: they are in order."""
-    tx.many("outbox.send", [(shard, _encode(message)) for shard, message in messages])
+    tx.many("outbox.send", [(shard, _encode(message), tx.now) for shard, message in messages])
 
 
-def addressed(tx: Tx) -> list[int]:
-    """The shards to which something is on its way."""
-    return [shard for (shard,) in tx.rows("outbox.addressed")]
+def send_aside(tx: Tx, shard: int, message: Submit) -> int:
+    """The same for runs of chosen ids; the message's number. Its sender brings them itself, in the order in which
+    runs of several such shards were submitted; nobody else does within `GRACE`, nor does another message wait.
+    """
+    rows = tx.rows("outbox.send", aside(shard), _encode(message), tx.now)
+    return int(rows[0][0])
 
 
-def head(tx: Tx, shard: int, limit: int) -> list[tuple[int, bytes]]:
-    """The first messages to a shard, with their numbers."""
-    return [(number, bytes(message)) for number, message in tx.rows("outbox.head", shard, limit)]
+def aside(shard: int) -> int:
+    """The address of a shard for runs of chosen ids, and back."""
+    return -1 - shard
 
 
-def drop(tx: Tx, shard: int, last: int) -> None:
+def addressed(tx: Tx) -> list[tuple[int, int]]:
+    """The addresses to which something is on its way, and for how long (µs) somebody else is to leave it alone."""
+    return [
+        (address, max(0, at + GRACE - tx.now) if address < 0 else 0)
+        for address, at in tx.rows("outbox.addressed")
+    ]
+
+
+def head(tx: Tx, address: int, limit: int) -> list[tuple[int, bytes]]:
+    """The first messages to an address, with their numbers."""
+    return [(number, bytes(message)) for number, message in tx.rows("outbox.head", address, limit)]
+
+
+def drop(tx: Tx, address: int, last: int) -> None:
     """Messages up to this one have arrived."""
-    tx.run("outbox.drop", shard, last)
+    tx.run("outbox.drop", address, last)
+
+
+def drop_some(tx: Tx, numbers: Sequence[int]) -> None:
+    """These messages have arrived by other means."""
+    tx.many("outbox.drop_one", [(number,) for number in numbers])
 
 
 def fresh(tx: Tx, source: int, messages: Sequence[tuple[int, bytes]]) -> list[Message]:
-    """Of messages of a shard those that were not applied before; from now on they were."""
+    """Of messages of a shard (`aside`: of its runs of chosen ids) those that were not applied before; from now on
+    they were.
+    """
     row = tx.row("outbox.last", source)
     last = 0 if row is None else row[0]
     new = [(number, message) for number, message in messages if number > last]

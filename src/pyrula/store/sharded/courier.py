@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from pyrula.clock import SECOND
 from pyrula.store.shard import arrive, outbox
+from pyrula.store.shard.tx import Quiet
 from pyrula.store.sharded.routing import Routing
 from pyrula.store.sharded.shards import Shards, unavailable
 
@@ -25,7 +27,7 @@ _LONGEST_RETRY: Final = 5 * SECOND
 
 @dataclass(slots=True)
 class _Way:
-    """From one shard to another. again_at: monotonic µs before which it isn't tried, after a failure."""
+    """From a shard to an address. again_at: monotonic µs when it is tried again, after a failure or out of grace."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     pause: int = 0
@@ -40,12 +42,12 @@ class Courier:
         self._ways: dict[tuple[int, int], _Way] = {}
         self._rounds: set[asyncio.Task[None]] = set()
 
-    async def deliver(self, source: int, to: int) -> None:
-        """Bring all that is addressed to a shard. Raises what keeps it from arriving; it stays in the outbox."""
-        way = self._ways.setdefault((source, to), _Way())
+    async def deliver(self, source: int, address: int) -> None:
+        """Bring all that is addressed there. Raises what keeps it from arriving; it stays in the outbox."""
+        way = self._ways.setdefault((source, address), _Way())
         async with way.lock:
             try:
-                while await self._bring(source, to):
+                while await self._bring(source, address):
                     pass
             except BaseException:
                 way.pause = min(2 * way.pause or _FIRST_RETRY, _LONGEST_RETRY)
@@ -53,42 +55,46 @@ class Courier:
                 raise
             way.pause, way.again_at = 0, None
 
-    async def _bring(self, source: int, to: int) -> bool:
-        messages = await self._shards.ask(
-            source, lambda store: store.read(partial(outbox.head, shard=to, limit=_BATCH))
-        )
+    async def _bring(self, source: int, address: int) -> bool:
+        head = partial(outbox.head, address=address, limit=_BATCH)
+        messages = await self._shards.ask(source, lambda store: store.read(head))
         if not messages:
             return False
-        await self._routing.open(
-            lambda: self._shards.ask(
-                to,
-                lambda store: store.write(
-                    lambda tx: arrive.receive(tx, source, messages, to),
-                ),
-            )
-        )
-        last = messages[-1][0]
-        await self._shards.ask(source, lambda store: store.write(partial(outbox.drop, shard=to, last=last)))
+        to, by = (address, source) if address >= 0 else (outbox.aside(address), outbox.aside(source))
+        receive = partial(arrive.receive, source=by, messages=messages, shard=to)
+        await self._routing.open(lambda: self._shards.ask(to, lambda store: store.write(receive)))
+        drop = partial(outbox.drop, address=address, last=messages[-1][0])
+        await self._shards.ask(source, lambda store: store.write(Quiet(drop)))
         return True
 
-    async def rounds(self, sources: list[int]) -> None:
+    async def rounds(self, sources: Sequence[int]) -> None:
         """Deliver what lies in the outboxes of these shards. Waits for it a while; what fails is tried again later."""
         found, _ = await self._shards.each(lambda store: store.read(outbox.addressed), sources)
         now = self._shards.clock.monotonic()
-        ways = [(source, to) for source, all_to in found.items() for to in all_to]
-        due = [way for way in ways if (self._ways.setdefault(way, _Way()).again_at or now) <= now]
-        for source, to in due:
-            if not self._ways[source, to].lock.locked():
-                delivering = asyncio.ensure_future(self._try(source, to))
-                self._rounds.add(delivering)
-                delivering.add_done_callback(self._rounds.discard)
+        for source, addresses in found.items():
+            self._forget(source, {address for address, _ in addresses})
+            for address, grace in addresses:
+                way = self._ways.setdefault((source, address), _Way())
+                if grace:
+                    way.again_at = now + grace
+                elif not way.lock.locked() and (way.again_at or now) <= now:
+                    delivering = asyncio.ensure_future(self._try(source, address))
+                    self._rounds.add(delivering)
+                    delivering.add_done_callback(self._rounds.discard)
         if self._rounds:
             await asyncio.wait(self._rounds, timeout=_PATIENCE_SECONDS)
 
-    async def _try(self, source: int, to: int) -> None:
+    def _forget(self, source: int, addresses: set[int]) -> None:
+        """Where nothing is to be brought any more, nothing is to be tried again."""
+        for (its_source, address), way in self._ways.items():
+            if its_source == source and address not in addresses and not way.lock.locked():
+                way.pause, way.again_at = 0, None
+
+    async def _try(self, source: int, address: int) -> None:
         try:
-            await self.deliver(source, to)
+            await self.deliver(source, address)
         except Exception as error:
+            to = address if address >= 0 else outbox.aside(address)
             level = logging.WARNING if unavailable(to, error) is not None else logging.ERROR
             _log.log(level, "messages of shard %d to shard %d wait: %s", source, to, error)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from pyrula.model.run import Run
+from pyrula.model.run import FINAL, Run
 from pyrula.model.step import Entry
 from pyrula.store.protocol import Gate
 from pyrula.store.shard import reads, sentences
@@ -109,8 +109,18 @@ class Looking:
             if reason.get("what") == "child" and reason["state"] is None:
                 child = await self.get(reason["run_id"])
                 reason["state"] = None if child is None else child.state
-        answer["text"] = sentences.text(answer)
+                answer["text"] = sentences.text(answer)
         return answer
+
+    async def open_runs(self, workflow: str, unit_key: str, limit: int) -> list[str]:
+        """As a store's: of the newest of all shards."""
+        pages = await self._shards.every(
+            lambda store: store.view(
+                partial(reads.numbered, workflow=workflow, state=None, key=unit_key, limit=limit, cursor=None)
+            )
+        )
+        found, _ = merging.newest(pages, [None] * len(pages), limit)
+        return [run.run_id for run in found if run.state not in FINAL]
 
     async def gates(self, name: str | None, key: str | None, limit: int) -> list[Gate]:
         answers = await self._shards.some(lambda store: store.gates(name, key, limit))

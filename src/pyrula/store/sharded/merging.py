@@ -91,6 +91,11 @@ def by_time(name: str) -> Callable[[Row], Any]:
     return lambda row: (row[name] is None, row[name] or datetime.min)
 
 
+def by_due(row: Row) -> Any:
+    """Buffers, the one due first first."""
+    return row["due_at"], row["workflow"], row["key"]
+
+
 def once(answers: Iterable[Sequence[Row]], *names: str) -> list[Row]:
     """Rows that several shards may hold alike, each once."""
     found: dict[tuple[Any, ...], Row] = {}

@@ -36,7 +36,6 @@ class Seat:
     news: bool = True
     asking: bool = False
     reserved: int = 0
-    limiters: int = 0
     renewed: int = 0
     lost: bool = False
     told: bool = False
@@ -64,11 +63,11 @@ class Seat:
             return None
         return max(0, self.due - now)
 
-    def request(self, incarnation: str, wanted: int) -> TurnRequest:
+    def request(self, incarnation: str, wanted: int, limiters: int) -> TurnRequest:
         """What it brings to its next turn, with which it is asking."""
         self.asking, self.news, self.reserved = True, False, wanted
         return TurnRequest(
-            incarnation=incarnation, outcomes=tuple(self.tray), wanted=wanted, limiters=self.limiters
+            incarnation=incarnation, outcomes=tuple(self.tray), wanted=wanted, limiters=limiters
         )
 
     def answered(self, request: TurnRequest, handed: Handed, asked: int, now: int) -> None:
@@ -79,8 +78,6 @@ class Seat:
         self.tray = [] if handed.lost else [each for each in self.tray if id(each[1]) not in taken]
         self.held.difference_update(lease for lease, _ in request.outcomes)
         self.held.update(claim.lease for claim in handed.claims)
-        if handed.limiters is not None:
-            self.limiters = handed.limiters[0]
         if handed.lost:
             self.lose()
             return
@@ -113,7 +110,6 @@ class Life:
     registration: Registration
     seats: list[Seat]
     turn: int = 0
-    limiters: int = 0
 
     def serves(self, names: Sequence[str]) -> None:
         """Beside what it declares it serves these names: shards where it registers later are told so."""

@@ -22,6 +22,7 @@ from pyrula.store.protocol import (
     TurnRequest,
 )
 from pyrula.store.shard import routes, steer
+from pyrula.store.shard.shard import ShardStore
 from pyrula.store.sharded import merging, registering, steering
 from pyrula.store.sharded.beats import Beats
 from pyrula.store.sharded.courier import Courier
@@ -53,6 +54,10 @@ class ShardedStore:
         self._nudges: set[asyncio.Event] = set()
         self._listening = False
         self._bells = [_Bell(partial(self._rung, shard)) for shard in self._shards.numbers]
+
+    def shard(self, number: int) -> ShardStore:
+        """One of its shards, for looking at it by itself."""
+        return self._shards.store(number)
 
     # -- connection
 
@@ -131,8 +136,7 @@ class ShardedStore:
         await self._looking.finished(run_ids, timeout)
 
     async def open_runs(self, workflow: str, unit_key: str, limit: int) -> list[str]:
-        answers = await self._shards.every(lambda store: store.open_runs(workflow, unit_key, limit))
-        return [run_id for some in answers.values() for run_id in some]
+        return await self._looking.open_runs(workflow, unit_key, limit)
 
     async def runs(
         self, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
@@ -149,9 +153,7 @@ class ShardedStore:
         return await self._looking.gates(name, key, limit)
 
     async def buffers(self, workflow: str | None) -> list[dict[str, Any]]:
-        return await self._looking.sorted_rows(
-            lambda store: store.buffers(workflow), merging.by_time("due_at")
-        )
+        return await self._looking.sorted_rows(lambda store: store.buffers(workflow), merging.by_due)
 
     async def workers(self) -> list[dict[str, Any]]:
         return await self._looking.workers()
@@ -191,7 +193,7 @@ class ShardedStore:
         self, workflow: str | None, search: str | None, limit: int, offset: int
     ) -> list[dict[str, Any]]:
         found = await self._looking.sorted_rows(
-            lambda store: store.buffer_page(workflow, search, limit + offset, 0), merging.by_time("due_at")
+            lambda store: store.buffer_page(workflow, search, limit + offset, 0), merging.by_due
         )
         return found[offset : offset + limit]
 
@@ -249,7 +251,9 @@ class ShardedStore:
         """
         self.loop = asyncio.get_running_loop()
         await registering.declare(self._shards, self._routing, registration)
-        life = Life(registration, [Seat(shard) for shard in self._shards.numbers])
+        before = self._lives.get(registration.incarnation)
+        seats = [Seat(shard) for shard in self._shards.numbers] if before is None else before.life.seats
+        life = Life(registration, seats)
         asked = self.clock.monotonic()
         answers, unreached = await self._shards.each(
             lambda store: store.register(registering.part(registration, store.shard, self.shards))
@@ -257,9 +261,12 @@ class ShardedStore:
         if not answers:
             raise unreached[0].error
         for shard in answers:
-            life.seats[shard].take_seat(asked)
+            seats[shard].take_seat(asked)
         for shard, error in unreached:
-            life.seats[shard].failed(str(error), self.clock.monotonic())
+            seats[shard].failed(str(error), self.clock.monotonic())
+        if before is not None:
+            before.life = life
+            return
         self._lives[registration.incarnation] = Turns(
             self._shards, self._courier, self._finding, life, self._nudge
         )

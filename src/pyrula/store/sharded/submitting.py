@@ -8,22 +8,23 @@ outbox: once noted they arrive, whoever dies in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from pyrula import ids
 from pyrula.errors import StoreBusy
 from pyrula.store.protocol import Submission, Submitted, TriggerEvent
-from pyrula.store.shard import arrive
+from pyrula.store.shard import arrive, outbox
 from pyrula.store.shard.arrive import Sent
 from pyrula.store.shard.outbox import Ancestor
 from pyrula.store.shard.placing import is_made_by, owner, place
 from pyrula.store.shard.routes import route_of
 from pyrula.store.shard.submit import existing
+from pyrula.store.shard.tx import Quiet, Tx
 from pyrula.store.sharded.courier import Courier
 from pyrula.store.sharded.finding import Finding
 from pyrula.store.sharded.routing import Routing
@@ -47,7 +48,7 @@ class Submitting:
             route_of(submission.workflow, submission.stamped)  # raises before anything is stored
         answers: list[Submitted | None] = [None] * len(submissions)
         here: dict[int, list[int]] = {}
-        chosen: dict[int, list[int]] = {}
+        chosen: list[int] = []
         children: list[int] = []
         named = list(submissions)
         spread = next(self._next)
@@ -60,20 +61,20 @@ class Submitting:
             elif submission.parent is not None:
                 children.append(number)
             else:
-                chosen.setdefault(self._owner(submission.run_id), []).append(number)
+                chosen.append(number)
 
         async def store(shard: int, numbers: Sequence[int]) -> None:
             _fill(answers, numbers, await self._enter(shard, [named[number] for number in numbers]))
 
-        async def choose(shard: int, numbers: Sequence[int]) -> None:
-            _fill(answers, numbers, await self._choose(shard, [named[number] for number in numbers]))
+        async def choose(numbers: Sequence[int]) -> None:
+            _fill(answers, numbers, await self._choose([named[number] for number in numbers]))
 
         async def bear(numbers: Sequence[int]) -> None:
             for number in numbers:  # in this order: they may queue behind one another
                 answers[number] = await self._bear(named[number])
 
-        calls = [store(*each) for each in here.items()] + [choose(*each) for each in chosen.items()]
-        await _all(calls + ([bear(children)] if children else []))
+        calls = [store(*each) for each in here.items()]
+        await _all(calls + [call(some) for call, some in ((choose, chosen), (bear, children)) if some])
         return [answer for answer in answers if answer is not None]
 
     async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]:
@@ -130,19 +131,56 @@ class Submitting:
         )
 
     async def _choose(
-        self, shard: int, submissions: Sequence[Submission], line: Sequence[Ancestor] = ()
+        self, submissions: Sequence[Submission], line: Sequence[Ancestor] = ()
     ) -> list[Submitted]:
-        """Runs whose chosen ids belong to `shard`."""
-        placed = [
-            (submission, self._place(submission, str(submission.run_id), 0)) for submission in submissions
+        """Runs of chosen ids: noted by the shards to which the ids belong, where those are not their places; then
+        brought to their places in this order, by others only if this process can't.
+        """
+        places = [self._place(submission, str(submission.run_id), 0) for submission in submissions]
+        sent, messages = await self._note(submissions, places, line)
+        answers: list[Sent | Submitted | None] = [
+            None if each is None or each.times else each for each in sent
         ]
-        sent = await self._routing.open(
-            lambda: self._shards.ask(
-                shard,
-                lambda store: store.write(partial(arrive.choose, chosen=placed, line=line, shard=shard)),
+        coming: dict[int, list[int]] = {}
+        for number, answer in enumerate(answers):
+            if answer is None:
+                coming.setdefault(places[number], []).append(number)
+
+        async def come(shard: int, numbers: Sequence[int]) -> None:
+            times = [0 if (noted := sent[number]) is None else noted.times for number in numbers]
+            runs = list(zip([submissions[number] for number in numbers], times, strict=True))
+            _fill(answers, numbers, await self._routed(shard, partial(arrive.come, runs=runs, line=line)))
+
+        await _all([come(*each) for each in coming.items()])
+        await _all([self._drop(*each) for each in messages.items()])
+        return await self._compared(submissions, answers)
+
+    async def _note(
+        self, submissions: Sequence[Submission], places: Sequence[int], line: Sequence[Ancestor]
+    ) -> tuple[list[Sent | None], dict[int, list[int]]]:
+        """At the owners of the ids; None where that is the run's place. And the messages that do the rest if this
+        process can't."""
+        sent: list[Sent | None] = [None] * len(submissions)
+        messages: dict[int, list[int]] = {}
+        owned: dict[int, list[int]] = {}
+        for number, submission in enumerate(submissions):
+            owning = self._owner(str(submission.run_id))
+            if owning != places[number]:
+                owned.setdefault(owning, []).append(number)
+
+        async def note(shard: int, numbers: Sequence[int]) -> None:
+            chosen = [(submissions[number], places[number]) for number in numbers]
+            found, messages[shard] = await self._routed(
+                shard, partial(arrive.choose, chosen=chosen, line=line)
             )
-        )
-        return await self._arrived(shard, list(zip(submissions, sent, strict=True)))
+            _fill(sent, numbers, found)
+
+        await _all([note(*each) for each in owned.items()])
+        return sent, messages
+
+    async def _drop(self, shard: int, messages: Sequence[int]) -> None:
+        verb = partial(outbox.drop_some, numbers=messages)
+        await self._shards.ask(shard, lambda store: store.write(Quiet(verb)))
 
     async def _bear(self, child: Submission) -> Submitted:
         """A child: noted by its parent's shard if it is to be on another."""
@@ -150,50 +188,55 @@ class Submitting:
         home = await self._finding.shard(child.parent)
         home = self._owner(child.parent) if home is None else home
         made = is_made_by(child.run_id, child.parent)
-        route = child.stamped.route
-        shard = home if route is None and made else self._place(child, child.run_id, 0)
+        alone = child.stamped.route is None and made
+        shard = home if alone else self._place(child, child.run_id, 0)
         if made:
-            verb = partial(arrive.submit_made, child=child, place=shard, shard=home)
-            sent = await self._routing.open(lambda: self._shards.ask(home, lambda store: store.write(verb)))
-            if sent == (home, True):
-                return Submitted(child.run_id, created=True)
-            return (await self._arrived(home, [(child, sent)]))[0]
-        note = partial(arrive.note_child, child=child, place=shard, shard=home)
-        sent, line = await self._routing.open(lambda: self._shards.ask(home, lambda store: store.write(note)))
-        if sent.shard != shard:
-            return (await self._arrived(self._owner(child.run_id), [(child, sent)]))[0]
-        return (await self._choose(self._owner(child.run_id), [child], line))[0]
+            sent = await self._routed(home, partial(arrive.submit_made, child=child, place=shard, shard=home))
+            if sent.shard != home:
+                await self._courier.deliver(home, sent.shard)
+        else:
+            note = partial(arrive.note_child, child=child, place=shard, shard=home)
+            sent, line = await self._routed(home, note)
+            if sent.shard == shard:
+                return (await self._choose([child], line))[0]
+        return (await self._compared([child], [sent]))[0]
 
-    async def _arrived(self, source: int, sent: Sequence[tuple[Submission, Sent]]) -> list[Submitted]:
-        """Have what was sent arrive, and look at what was there before."""
-        away = {where.shard for _, where in sent} - {source}
-        await _all([self._courier.deliver(source, to) for to in away])
-        answers: list[Submitted | None] = [None] * len(sent)
+    async def _compared(
+        self, submissions: Sequence[Submission], found: Sequence[Sent | Submitted | None]
+    ) -> list[Submitted]:
+        """Look at the runs that were there before: are they what is submitted?"""
+        answers: list[Submitted | None] = [None] * len(found)
         by_shard: dict[int, list[int]] = {}
-        for number, (submission, where) in enumerate(sent):
-            assert submission.run_id is not None
-            self._finding.remember(submission.run_id, where.shard)
+        for number, where in enumerate(found):
+            run_id = str(submissions[number].run_id)
+            if not isinstance(where, Sent):
+                answers[number] = where
+                continue
+            self._finding.remember(run_id, where.shard)
             if where.fresh:
-                answers[number] = Submitted(submission.run_id, created=True)
+                answers[number] = Submitted(run_id, created=True)
             else:
                 by_shard.setdefault(where.shard, []).append(number)
 
         async def compare(shard: int, numbers: Sequence[int]) -> None:
-            some = [sent[number][0] for number in numbers]
-            found = await self._shards.ask(
+            some = [submissions[number] for number in numbers]
+            there = await self._shards.ask(
                 shard, lambda store: store.read(lambda tx: [existing(tx, each) for each in some])
             )
-            for number, answer in zip(numbers, found, strict=True):
+            for number, answer in zip(numbers, there, strict=True):
                 if answer is None:
-                    run_id = sent[number][0].run_id
+                    run_id = submissions[number].run_id
                     raise StoreBusy(f"run id {run_id!r} is just being given away, or forgotten; call again")
                 answers[number] = answer
 
         await _all([compare(*each) for each in by_shard.items()])
         return [answer for answer in answers if answer is not None]
 
+    async def _routed(self, shard: int, verb: Callable[[Tx], T]) -> T:
+        return await self._routing.open(lambda: self._shards.ask(shard, lambda store: store.write(verb)))
 
-def _fill(answers: list[T], numbers: Sequence[int], found: Sequence[T]) -> None:
+
+def _fill(answers: list[Any], numbers: Sequence[int], found: Sequence[Any]) -> None:
     for number, answer in zip(numbers, found, strict=True):
         answers[number] = answer
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pyrula.clock import SECOND
 from pyrula.errors import StoreUnavailable
 from pyrula.model.lease import Lease
 from pyrula.store.protocol import Handed, Signal, TurnRequest
@@ -23,6 +24,8 @@ from pyrula.store.sharded.shards import Shards, unavailable
 _log = logging.getLogger("pyrula.store")
 _PATIENCE_SECONDS: Final = 1.0
 """How long a turn waits for the slowest shard."""
+_SET: Final = SECOND // 100
+"""µs that the wall clock may drift from the other one before it was set."""
 
 
 class Turns:
@@ -44,15 +47,17 @@ class Turns:
         self._asking: set[asyncio.Task[None]] = set()
         self._patient = False
         self._now = 0
+        self._skew = 0
 
     async def take(self, request: TurnRequest) -> Handed:
         """One turn on every shard that may bring something. Raises when none can be asked."""
         life = self.life
         refused = life.hear_outcomes(request.outcomes)
         life.turn += 1
+        self._look_at_clock()
         self._patient = True
         try:
-            await self._ask_all(request.wanted - sum(seat.reserved for seat in life.seats))
+            await self._ask_all(request.wanted - sum(seat.reserved for seat in life.seats), request.limiters)
         finally:
             self._patient = False
         if self._wrong is not None:
@@ -65,9 +70,19 @@ class Turns:
             errors = [f"shard {seat.shard}: {seat.error}" for seat in life.seats if seat.error is not None]
             raise StoreUnavailable(f"no shard takes a turn now: {'; '.join(errors) or 'all are being asked'}")
         await self._courier.rounds(sorted({seat.shard for seat, _ in came}))
-        return self._merged(request, refused, came)
+        return self._merged(refused, came)
 
-    async def _ask_all(self, left: int) -> None:
+    def _look_at_clock(self) -> None:
+        """When the wall clock was set, every shard is to see it: what is due by the wall may be due now, and the time
+        of a shard goes on from there.
+        """
+        skew = self._shards.clock.wall() - self._shards.clock.monotonic()
+        if abs(skew - self._skew) > _SET:
+            self._skew = skew
+            for seat in self.life.seats:
+                seat.news = True
+
+    async def _ask_all(self, left: int, limiters: int) -> None:
         """Ask all that may bring something, then again those that had more than their share."""
         clock, life = self._shards.clock, self.life
         seats = [seat for seat in life.seats if seat.wants(clock.monotonic(), room=left > 0)]
@@ -80,7 +95,7 @@ class Turns:
         while seats:
             shares = share(max(0, left), seats, life.turn)
             before = len(self._came)
-            await self._ask_some(seats, shares)
+            await self._ask_some(seats, shares, limiters)
             got = {seat.shard: len(handed.claims) for seat, handed in self._came[before:]}
             left -= sum(got.values())
             seats = [
@@ -92,14 +107,14 @@ class Turns:
                 return
             seats = [seat for seat in seats if not seat.idle]
 
-    async def _ask_some(self, seats: Sequence[Seat], shares: dict[int, int]) -> None:
-        asked = [asyncio.ensure_future(self._ask(seat, shares[seat.shard])) for seat in seats]
+    async def _ask_some(self, seats: Sequence[Seat], shares: dict[int, int], limiters: int) -> None:
+        asked = [asyncio.ensure_future(self._ask(seat, shares[seat.shard], limiters)) for seat in seats]
         self._asking.update(asked)
         for asking in asked:
             asking.add_done_callback(self._asking.discard)
         await asyncio.wait(asked, timeout=_PATIENCE_SECONDS)
 
-    async def _ask(self, seat: Seat, wanted: int) -> None:
+    async def _ask(self, seat: Seat, wanted: int, limiters: int) -> None:
         """A turn on one shard, whenever it answers."""
         clock, incarnation = self._shards.clock, self.life.registration.incarnation
         seat.asking = True
@@ -107,7 +122,7 @@ class Turns:
             if not seat.registered:
                 await self._take_seat(seat)
             asked = clock.monotonic()
-            request = seat.request(incarnation, wanted)
+            request = seat.request(incarnation, wanted, limiters)
             handed = await self._shards.ask(seat.shard, lambda store: store.turn(request))
         except BaseException as error:
             told = unavailable(seat.shard, error)
@@ -149,9 +164,7 @@ class Turns:
         for seat in self.life.seats:
             seat.tray = [each for each in seat.tray if id(each[1]) not in brought]
 
-    def _merged(
-        self, request: TurnRequest, refused: list[Lease], came: Sequence[tuple[Seat, Handed]]
-    ) -> Handed:
+    def _merged(self, refused: list[Lease], came: Sequence[tuple[Seat, Handed]]) -> Handed:
         life, now = self.life, self._shards.clock.monotonic()
         signals = [signal for _, handed in came for signal in handed.signals]
         for seat in life.seats:
@@ -161,8 +174,7 @@ class Turns:
         waits = [seat.next_in(now) for seat in life.seats if not seat.asking] + [self._courier.next_in()]
         known = [wait for wait in waits if wait is not None]
         self._now = max([self._now, *(handed.now for _, handed in came)])
-        changes = [handed.limiters[1] for _, handed in came if handed.limiters is not None]
-        life.limiters = max(life.limiters, request.limiters) + bool(changes)
+        changes = [handed.limiters for _, handed in came if handed.limiters is not None]
         return Handed(
             now=self._now,
             claims=tuple(claim for _, handed in came for claim in handed.claims),
@@ -170,7 +182,7 @@ class Turns:
             signals=tuple(signals),
             next_in=min(known) if known else None,
             lost=any(seat.lost for seat in life.seats) and not any(seat.registered for seat in life.seats),
-            limiters=(life.limiters, changes[-1]) if changes else None,
+            limiters=max(changes, default=None),
         )
 
     async def close(self) -> None:
@@ -181,7 +193,7 @@ class Turns:
         incarnation = self.life.registration.incarnation
         for seat in self.life.seats:
             if seat.tray and seat.registered:
-                last = seat.request(incarnation, 0)
+                last = seat.request(incarnation, 0, 0)
                 await self._shards.each(lambda store, last=last: store.turn(last), [seat.shard])  # type: ignore[misc]  # bound now
         _, unreached = await self._shards.each(lambda store: store.leave(incarnation))
         for shard, error in unreached:

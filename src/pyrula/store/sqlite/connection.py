@@ -53,12 +53,19 @@ class SqliteTx:
         return self._cursor.executemany(self._sql[block], params).fetchall()
 
 
+class Seen:
+    """Store time and wall clock as a process last read them, which counts even where nothing was written."""
+
+    def __init__(self) -> None:
+        self.reading = (0, 0)
+
+
 class Connection:
     """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in
     memory."""
 
     @told
-    def __init__(self, path: str, clock: Clock, *, memory: bool) -> None:
+    def __init__(self, path: str, clock: Clock, *, memory: bool, seen: Seen | None = None) -> None:
         self.path = path
         self._clock = clock
         self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
@@ -68,7 +75,7 @@ class Connection:
         # One plan a statement: else each new value of a parameter that a plan may hang on prepares it anew, 200 µs.
         self._db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._tx = SqliteTx(self._db)
-        self._seen = (0, 0)  # store time and wall clock, as last read: reads that wrote nothing count too
+        self._seen = seen or Seen()
         self._pragma("foreign_keys=off")
         self._pragma(f"cache_size=-{_CACHE_KIB}")
         self._pragma("temp_store=memory")
@@ -158,10 +165,10 @@ class Connection:
         row = self._tx.row("connection.read_time")
         assert row is not None
         # of two readings at one time the later is that of the earlier wall: it was stepped back in between
-        time, wall = max(row, self._seen, key=lambda read: (read[0], -read[1]))
+        time, wall = max(row, self._seen.reading, key=lambda read: (read[0], -read[1]))
         now_wall = self._clock.wall()
         time += max(0, now_wall - wall)
-        self._seen = (time, now_wall)
+        self._seen.reading = (time, now_wall)
         self._tx.now, self._tx.wall = time, now_wall
 
     def close(self) -> None:

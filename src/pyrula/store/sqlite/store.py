@@ -17,7 +17,7 @@ from pyrula.ids import chance, store_id
 from pyrula.store.shard import register
 from pyrula.store.shard.shard import ShardStore
 from pyrula.store.shard.tx import Tx
-from pyrula.store.sqlite.connection import Connection
+from pyrula.store.sqlite.connection import Connection, Seen
 from pyrula.store.sqlite.pump import Pump
 from pyrula.store.sqlite.viewer import Viewer
 
@@ -53,6 +53,7 @@ class SqliteStore(ShardStore):
         self._pump: Pump | None = None
         self._viewer: Viewer | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._seen = Seen()
         self._seen_version = 0
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
@@ -82,7 +83,7 @@ class SqliteStore(ShardStore):
         while True:
             try:
                 if connection is None:
-                    connection = Connection(self._path, self.clock, memory=self._memory)
+                    connection = Connection(self._path, self.clock, memory=self._memory, seen=self._seen)
                 connection.prepare(self.identity or store_id(), self.shard, self._shards)
                 return connection
             except apsw.BusyError:  # others open the same new file, or write
@@ -144,7 +145,7 @@ class SqliteStore(ShardStore):
             for _ in range(_BEAT_TRIES):
                 try:
                     if self._beat is None:
-                        self._beat = Connection(self._path, self.clock, memory=self._memory)
+                        self._beat = Connection(self._path, self.clock, memory=self._memory, seen=self._seen)
                     (alive,), _written = self._beat.write([lambda tx: register.heartbeat(tx, incarnation)])
                     break
                 except apsw.BusyError:

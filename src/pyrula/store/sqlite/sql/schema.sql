@@ -257,11 +257,12 @@ CREATE TABLE schedules (
 
 CREATE TABLE outbox (          -- messages to other shards: delivered at least once, in order, and applied once
     id         INTEGER PRIMARY KEY AUTOINCREMENT,     -- never used twice: the receiver remembers the last one
-    shard      INTEGER NOT NULL,          -- to whom
+    shard      INTEGER NOT NULL,          -- to whom; -1 - shard: runs of chosen ids, which go by themselves
+    at         INTEGER NOT NULL,
     message    BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX outbox_shard ON outbox (shard, id);
-CREATE TABLE received (        -- the last message taken in from each shard
+CREATE TABLE received (        -- the last message taken in from each shard, numbered as there
     shard      INTEGER PRIMARY KEY,
     last       INTEGER NOT NULL
 ) STRICT;
