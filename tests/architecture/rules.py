@@ -28,7 +28,8 @@ PRAGMA = re.compile(
 UNFINISHED = re.compile(r"#.*\b(TO[D]O|FIX[M]E|XX[X])\b")
 NAP = re.compile(r"(?:time|asyncio|anyio)\.sleep\((?:0\.[1-9]|[1-9])")
 # Tests that talk to real processes and servers may wait for them.
-EDGE_TESTS = frozenset({"crash", "kafka", "temporal", "web", "worker", "cli"})
+EDGE_TESTS = frozenset({"crash", "kafka", "postgres", "temporal", "web", "worker", "cli"})
+OWN_SQL = frozenset({"connection.sql", "enlist.sql", "wake.sql"})  # how a backend connects, commits and is woken
 
 
 def files(root: Path, *suffixes: str, under: tuple[str, ...] = (".",)) -> Iterator[Path]:
@@ -125,18 +126,26 @@ def sql_blocks(folder: Path) -> set[str]:
 
 
 def unlike_backends(root: Path) -> list[str]:
-    """Blocks that one backend has and its sibling lacks; a store that is not there yet has no sibling."""
+    """Blocks that one backend has and its sibling lacks, but for those of its connection and those that say why
+    (`Differs:`); a store that is not there yet has no sibling.
+    """
     store = root / "src/pyrula/store"
     here, there = store / "sqlite/sql", store / "postgres/sql"
     if not (here.is_dir() and there.is_dir()):
         return []
-    found = [
-        f"{block} is in sqlite/sql and not in postgres/sql" for block in sql_blocks(here) - sql_blocks(there)
-    ]
-    found += [
-        f"{block} is in postgres/sql and not in sqlite/sql" for block in sql_blocks(there) - sql_blocks(here)
-    ]
+    found = []
+    for name, ours, theirs in (("sqlite", here, there), ("postgres", there, here)):
+        for block in sql_blocks(ours) - sql_blocks(theirs):
+            file, _, label = block.partition(":")
+            if file not in OWN_SQL and not _differs(ours / file, label):
+                found.append(f"{block} is in {name}/sql and not in its sibling")
     return sorted(found)
+
+
+def _differs(path: Path, block: str) -> bool:
+    """Whether a block says why its sibling has none."""
+    _, _, body = path.read_text(encoding="utf-8").partition(f"-- name: {block}\n")
+    return "Differs:" in body.partition("-- name:")[0]
 
 
 def unnamed_sql(root: Path) -> list[str]:

@@ -166,7 +166,7 @@ def test_a_block_that_only_one_backend_has_is_caught(tree: Tree) -> None:
         "src/pyrula/store/postgres/sql/turn.sql", "-- name: claim\nSELECT 1;\n-- name: wake\nSELECT 3;\n"
     )
     assert rules.unlike_backends(tree.root) == [
-        "turn.sql:reap is in sqlite/sql and not in postgres/sql",
+        "turn.sql:reap is in sqlite/sql and not in its sibling",
         "turn.sql:wake is in postgres/sql and not in sqlite/sql",
     ]
 

@@ -76,7 +76,7 @@ def test_policies_are_values():
     assert Limit("k", 2) == Limit(key="k", max=2)
     assert hash(Rate("k", 5)) == hash(Rate("k", 5))
     with pytest.raises(AttributeError):
-        Limit("k", 2).max = 3  # type: ignore[misc]
+        Limit("k", 2).max = 3  # type: ignore[misc]  # the assignment that is refused
 
 
 def test_a_workflow_without_retry_gets_one_attempt():
