@@ -45,6 +45,9 @@ def explain(out: Console, run: Run, answer: Mapping[str, Any], known: Known) -> 
     out.print()
     if run.state in FINAL:
         _print_ending(out, run)
+        for reason in answer["reasons"]:
+            said = _SAY[reason["kind"]](reason, known)
+            out.print(Text.assemble(("  ● ", "red"), said.what), soft_wrap=True)
         return
     if run.state == "executing":
         since = ago(run.started_at, known.at)
@@ -202,6 +205,12 @@ def _not_due(reason: Reason, known: Known) -> Said:
 
 
 def _no_worker(reason: Reason, known: Known) -> Said:
+    if "owner_of" in reason:
+        return Said(
+            f"no live worker owns partition {reason['owner_of']} for workflow {reason['workflow']} yet",
+            ("the group hands a lost worker's partitions over when its session has ended",),
+            "to start one: pyrula worker MODULE, with the module that declares it",
+        )
     return Said(
         f"no live worker serves workflow {reason['workflow']}",
         ("none has registered it, or the heartbeats of those that did have lapsed",),
@@ -218,6 +227,10 @@ def _held_back(reason: Reason, known: Known) -> Said:
         ]
         more.append(f"{worker['worker_id']}: {'; '.join(by)}")
     return Said("every worker that serves it is held back by limiters of its own", tuple(more))
+
+
+def _partition_stopped(reason: Reason, known: Known) -> Said:
+    return Said(f"partition {reason['partition']} has stopped at it, on {reason['worker_id']}: {reason['why']}")
 
 
 def _set_aside(reason: Reason, known: Known) -> Said:
@@ -249,6 +262,7 @@ _SAY: Final[dict[str, Callable[[Reason, Known], Said]]] = {
     "no_worker": _no_worker,
     "workers_held_back": _held_back,
     "set_aside": _set_aside,
+    "partition_stopped": _partition_stopped,
     "waiting_for": _waiting_for,
 }
 

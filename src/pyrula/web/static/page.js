@@ -736,8 +736,9 @@ function json(value, name) {
 
 function whyPanel(d) {
   const { why, run: r } = d;
-  if (["completed", "failed", "cancelled", "expired"].includes(r.state)) return null;
-  return h("section", { class: "panel why", key: "why" }, h("header", null, h("h2", null, r.state === "executing" ? "Where it is" : "Why it is not executing")), h("div", { class: "inner" },
+  const over = ["completed", "failed", "cancelled", "expired"].includes(r.state);
+  if (over && !why.reasons.length) return null;
+  return h("section", { class: "panel why", key: "why" }, h("header", null, h("h2", null, over ? "What it holds up" : r.state === "executing" ? "Where it is" : "Why it is not executing")), h("div", { class: "inner" },
     h("ul", { class: "plain" },
       r.state === "executing" && h("li", { class: "reason" }, `Its body runs on worker ${r.worker_id}.`),
       why.reasons.map((reason, i) => h("li", { class: "reason", key: `${reason.kind} ${reason.gate || reason.name || ""} ${i}` }, reasonText(reason))),
@@ -757,8 +758,10 @@ function reasonText(x) {
     case "rate": return [h("div", { class: "top" }, h("span", null, h("b", null, x.tokens ? "Behind others: " : "Out of tokens: "), link), look), h("p", { class: "small" }, `${num(x.tokens)} of ${num(x.burst)} tokens, ${num(x.per_second)} more each second; the next comes `, when(x.next_token_at, "in"))];
     case "pause": return [h("div", { class: "top" }, h("span", null, h("b", null, "Paused: "), link, x.until ? [", until ", when(x.until, "until")] : ", until somebody resumes it"), h("span", { class: "actions" }, gate && act("Resume…", () => askResume({ ...gate, queued: 1 })), look))];
     case "not_due": return h("span", null, h("b", null, x.backs_off ? "Backs off before its next attempt: " : "Not due: "), "starts ", when(x.until, "in"), x.error && soft(` after ${clip(String(x.error.type), 80)}: ${clip(String(x.error.message), 300)}`));
-    case "no_worker": return h("span", null, h("b", null, "No live worker "), `serves workflow ${x.workflow}: start one that has it.`);
+    case "no_worker": if (x.owner_of) return h("span", null, h("b", null, "No live worker "), `owns partition ${x.owner_of} for workflow ${x.workflow} yet: start one, or wait for the group to hand the partition over.`);
+      return h("span", null, h("b", null, "No live worker "), `serves workflow ${x.workflow}: start one that has it.`);
     case "workers_held_back": return [h("span", null, h("b", null, "Every worker is held back "), "by its own limiters:"), h("p", { class: "small" }, x.workers.slice(0, 5).map((w) => h("div", null, `${w.worker_id}: ${heldBack(w.held_back)}`)))];
+    case "partition_stopped": return h("span", { class: "held wrap" }, h("b", null, `Partition ${x.partition} has stopped at it: `), clip(x.why, 2000));
     case "set_aside": return h("span", null, h("b", null, "Set aside: "), clip(String((x.error && x.error.message) || "its replay met another step than its log holds"), 1000), ". Retry it, or deploy code that can replay its log.");
     case "waiting_for": return h("span", null, x.what === "sleep" ? [h("b", null, "Sleeps"), x.until && [", wakes ", when(x.until, "in")]] : x.what === "child" ? [h("b", null, "Waits for its child "), runLink(x.run_id), x.state && [" ", badge(x.state)], x.until && [", gives up ", when(x.until, "in")]] : [h("b", null, "Waits for the event "), h("code", null, clip(x.name, 120)), x.until && [", gives up ", when(x.until, "in")]]);
     default: return x.kind;
@@ -849,7 +852,19 @@ views.workers = (d) => [
         w.facts.held_back && w.facts.held_back.length ? h("span", { class: "held wrap" }, heldBack(w.facts.held_back)) : w.facts.max_concurrent_runs && w.executing >= w.facts.max_concurrent_runs ? "all its places are taken" : soft("nothing"),
         h("span", { class: "small wrap" }, w.serves.length > 8 ? `${w.serves.slice(0, 8).join(", ")} and ${w.serves.length - 8} more` : w.serves.join(", ")), when(w.started_at)] })), "Workers")
       : empty("No worker is registered. Start one with ", h("code", null, "pyrula worker MODULE"), ".")),
+  streamsPanel(d.items.filter((w) => w.alive && (w.facts.streams || []).length)),
 ];
+
+function streamsPanel(workers) {
+  if (!workers.length) return null;
+  const rows = workers.flatMap((w) => w.facts.streams.flatMap((s) => s.partitions.map((p) => ({ w, s, p }))));
+  return panel("Streams", "what each worker owns, a second or two ago",
+    table([{ name: "Partition", quiet: true }, { name: "Workflow", quiet: true }, { name: "Worker" }, { name: "State", wide: true }, { name: "Lag", number: true }, { name: "In flight", number: true }, { name: "Waiting", number: true }, { name: "Committed", number: true }],
+      rows.map(({ w, s, p }) => ({ key: `${w.incarnation} ${s.workflow} ${p.partition}`, cells: [
+        h("a", { class: "row", href: `/ui/runs?key=${enc(`${s.topic}/${p.partition}`)}` }, clip(`${s.topic}/${p.partition}`, 120)), clip(s.workflow, 80), clip(w.worker_id, 80),
+        p.stopped ? h("span", { class: "wrap" }, h("span", { class: "badge red" }, "stopped"), " ", h("span", { class: "held" }, clip(p.stopped, 600))) : s.trouble ? h("span", { class: "wrap" }, h("span", { class: "badge red" }, "trouble"), " ", clip(s.trouble, 300)) : p.paused ? soft("paused: enough was read") : h("span", { class: "badge green" }, "consumed"),
+        p.lag === null ? soft("unknown") : num(p.lag), num(p.in_flight), num(p.waiting), p.committed === null ? soft("nothing") : num(p.committed)] })), "Streams"));
+}
 
 views.workflows = (d) => [
   h("div", { class: "title" }, h("div", null, h("h1", null, "Workflows"), h("p", { class: "soft" }, "The newest declaration of each, as a worker registered it."))),
