@@ -130,3 +130,22 @@ async def test_a_run_cancelled_by_hand_is_passed(broker, topic):
         await scene.client.cancel(scene.id(0, 0))
         await scene.until(lambda: stats(worker).finished == 2)
         assert await scene.states([scene.id(0, 0), scene.id(0, 1)]) == ["cancelled", "completed"]
+
+
+async def test_a_group_that_begins_at_the_end_begins_there_once(broker, topic):
+    async with Scene(broker, topic(1), 1) as scene:
+        seen = []
+
+        async def orders(ctx, record):
+            seen.append(record["value"])
+
+        scene.declare(orders, start="latest")
+        scene.send([0, 1, 2])
+        first = await scene.work("first")
+        await scene.until(lambda: stats(first).partitions)
+        await first.stop()
+        assert scene.committed() == [3]
+        scene.send([3, 4])  # while nobody consumes
+        second = await scene.work("second")
+        await scene.until(lambda: stats(second).finished == 2)
+        assert seen == [3, 4]

@@ -28,6 +28,7 @@ _AHEAD: Final = 4000
 """Records told and not taken by the loop yet, at which the reader waits: a loop may be blocked for long."""
 _COMMIT_EVERY: Final = SECOND // 5
 _LOOK_EVERY: Final = SECOND
+_ANSWER_SECONDS: Final = 5.0
 _REVOKE_SECONDS: Final = 3.0
 """How long a rebalance waits for the loop to let go of what is revoked. Leases keep runs apart if it does not."""
 _TIMESTAMP_NOT_AVAILABLE: Final = 0
@@ -250,8 +251,27 @@ class Reader:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = tuple(sorted(each.partition for each in partitions))
+        self._forget(numbers)
         self.owned |= frozenset(numbers)
+        if self._stream.start == "latest":
+            self._pin(consumer, numbers)
         self._hear(Assigned(numbers))
+
+    def _pin(self, consumer: Consumer, numbers: Sequence[int]) -> None:
+        """A group that begins at the end begins there once: or the next owner of a partition of which nothing is
+        committed yet would begin at an end that has moved, past what this one has read."""
+        mine = [TopicPartition(self._stream.topic, number) for number in numbers]
+        try:
+            marks = consumer.committed(mine, timeout=_ANSWER_SECONDS)
+            ends = {
+                mark.partition: consumer.get_watermark_offsets(mark, timeout=_ANSWER_SECONDS)[1]
+                for mark in marks
+                if mark.offset < 0
+            }
+        except KafkaException as error:
+            _log.warning("topic %s: where its end is now is not known: %s", self._stream.topic, error)
+            return
+        self._commit(consumer, ends, wait=True)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = tuple(sorted(each.partition for each in partitions))
