@@ -13,6 +13,7 @@ from pyrula.store.open import open_store, store_exists
 from pyrula.store.postgres import migrate
 from pyrula.store.postgres.address import address
 from pyrula.store.postgres.store import PostgresStore
+from pyrula.store.statements import statements
 from tests.postgres.server import Server
 from tests.postgres.work import client_of, working
 
@@ -33,12 +34,37 @@ async def test_many_that_start_at_once_make_one_schema(url: str) -> None:
         await store.close()
 
 
-def test_migrate_may_be_run_often_and_by_many_at_once(url: str) -> None:
+async def test_many_bring_a_schema_forward_at_once_and_one_does_it(
+    url: str, postgres_server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version of tomorrow, reached by steps that must each be taken once."""
+    async with open_store(url):
+        pass
+    assert migrate.bring_schema_forward(address(url)) == (migrate.VERSION, migrate.VERSION)
+    steps = {
+        "migrate.first": "CREATE TABLE taken (n integer); INSERT INTO taken VALUES (1)",
+        "migrate.second": "INSERT INTO taken VALUES (2)",
+    }
+    monkeypatch.setattr(migrate, "statements", lambda package: {**statements(package), **steps})
+    monkeypatch.setattr(migrate, "_STEPS", {migrate.VERSION: "first", migrate.VERSION + 1: "second"})
+    monkeypatch.setattr(migrate, "VERSION", migrate.VERSION + 2)
+    with pytest.raises(SchemaMismatch, match="pyrula migrate"):
+        async with open_store(url):
+            pass
     with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: migrate.migrate(address(url), None, "id", 0, 1), range(6)))
-    assert sorted(answers, key=str) == [(1, 1)] * 5 + [(None, 1)] or answers.count((None, 1)) <= 6
-    assert migrate.migrate(address(url), None, "id", 0, 1) == (1, 1)
-    assert store_exists(url)
+        answers = list(pool.map(lambda _: migrate.bring_schema_forward(address(url)), range(6)))
+    assert sorted(map(str, answers)) == sorted(
+        map(str, [(migrate.VERSION - 2, migrate.VERSION)] + 5 * [(migrate.VERSION, migrate.VERSION)])
+    )
+    with psycopg.connect(postgres_server.url()) as connection:
+        assert connection.execute(f"SELECT n FROM {schema}.taken ORDER BY n").fetchall() == [(1,), (2,)]
+    async with working(url) as client:
+        assert await client.result(await client.submit("double", {"n": 4}), timeout=10) == 8
+
+
+def test_where_there_is_no_store_there_is_nothing_to_bring_forward(url: str) -> None:
+    assert migrate.bring_schema_forward(address(url)) is None
+    assert not store_exists(url)
 
 
 async def test_an_older_worker_that_meets_a_newer_schema_says_so_and_stops(
@@ -51,7 +77,7 @@ async def test_an_older_worker_that_meets_a_newer_schema_says_so_and_stops(
         async with open_store(url):
             pass
     with pytest.raises(SchemaMismatch, match="upgrade this one"):
-        migrate.migrate(address(url), None, "id", 0, 1)
+        migrate.bring_schema_forward(address(url))
 
 
 async def test_an_older_schema_names_the_way_out(url: str, postgres_server: Server, schema: str) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from pyrula.cli.connect import FAILED, AsJson, StoreUrl, given_store, opened, run
 from pyrula.cli.output import show
+from pyrula.store.open import bring_forward
 
 
 def check(*, store: StoreUrl = None, as_json: AsJson = False) -> None:
@@ -37,9 +38,10 @@ def check(*, store: StoreUrl = None, as_json: AsJson = False) -> None:
 
 
 def migrate(*, store: StoreUrl = None, as_json: AsJson = False) -> None:
-    """Create the store's schema, or check that it is this version's."""
+    """Create the store's schema, or bring it forward to this version."""
 
     async def call() -> None:
+        bring_forward(given_store(store))
         async with opened(store, create=True):
             pass
 

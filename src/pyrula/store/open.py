@@ -102,6 +102,13 @@ def store_exists(url: str) -> bool:
     return path is None or Path(path).exists()
 
 
+def bring_forward(url: str) -> None:
+    """Bring the schema of a store that is there to this version; any number may do so at once. Raises
+    `SchemaMismatch` if it is newer."""
+    if _is_postgres(url):
+        _postgres_module().bring_forward(url)
+
+
 def _is_postgres(url: object) -> bool:
     return isinstance(url, str) and url.startswith(("postgresql://", "postgres://"))
 

@@ -37,29 +37,30 @@ def prepare(address: Address, clock: Clock | None, store: str, shard: int, shard
         )
 
 
-def migrate(
-    address: Address, clock: Clock | None, store: str, shard: int, shards: int
-) -> tuple[int | None, int]:
-    """Create the schema, or bring it forward; answers the version it had (None: it was not there) and has.
+def bring_schema_forward(address: Address) -> tuple[int, int] | None:
+    """Bring a schema that is there to this version, step by step; answers the version it had, and has.
 
-    One transaction under the shard's lock: whoever comes at the same time waits, and finds it done. Raises as
-    `prepare` does.
+    One transaction under the shard's lock: whoever comes at the same time waits, and finds it done. Raises
+    SchemaMismatch if it is newer than this code, and StoreUnavailable.
     """
-    with psycopg.connect(address.conninfo, autocommit=True) as connection:
-        found = _identity(connection, address)
-        if found is None:
-            _create(connection, address, clock, store, shard, shards)
-            return None, VERSION
-        with connection.transaction():
-            _enter(connection, address)
-            before = version = _identity(connection, address)[0]  # type: ignore[index]  # it was there a moment ago
-            if version > VERSION:
-                raise SchemaMismatch(_mismatch(address, version))
-            while version < VERSION:
-                connection.execute(statements(_PACKAGE)[f"migrate.{_STEPS[version]}"])
-                version += 1
-                connection.execute("UPDATE meta SET version = %s", (version,))
-    return before, VERSION
+    try:
+        with psycopg.connect(address.conninfo, autocommit=True) as connection:
+            if _identity(connection, address) is None:
+                return None
+            with connection.transaction():
+                _enter(connection, address)
+                found = _identity(connection, address)
+                assert found is not None, "it was there a moment ago"
+                before = version = found[0]
+                if version > VERSION:
+                    raise SchemaMismatch(_mismatch(address, version))
+                while version < VERSION:
+                    connection.execute(statements(_PACKAGE)[f"migrate.{_STEPS[version]}"], prepare=False)
+                    version += 1
+                    connection.execute("UPDATE meta SET version = %s", (version,))
+            return before, version
+    except psycopg.OperationalError as error:
+        raise StoreUnavailable(f"{address.shown}: can't be reached: {error}") from error
 
 
 def is_there(address: Address) -> bool:

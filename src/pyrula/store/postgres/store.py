@@ -19,7 +19,7 @@ from pyrula.store.postgres.address import address
 from pyrula.store.postgres.connection import Connection, Lost, Touched
 from pyrula.store.postgres.enlist import enlist, fetch_on
 from pyrula.store.postgres.listener import Listener
-from pyrula.store.postgres.migrate import is_there, prepare
+from pyrula.store.postgres.migrate import bring_schema_forward, is_there, prepare
 from pyrula.store.postgres.pump import Kind, Pump
 from pyrula.store.postgres.records import Records
 from pyrula.store.postgres.wake import Sleep
@@ -252,6 +252,11 @@ class PostgresStore(ShardStore):
                 await self._ask("wake.all")
         except (StoreClosed, StoreUnavailable):
             return  # whoever opens it next looks
+
+
+def bring_forward(url: str) -> None:
+    """Bring the schema at `url` to this version, if there is one."""
+    bring_schema_forward(address(url))
 
 
 def exists(url: str) -> bool:
