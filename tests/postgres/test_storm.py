@@ -130,7 +130,7 @@ async def test_a_body_that_blocks_its_loop_delays_nobody_else(
             for number in range(20):
                 began = time.monotonic()
                 await asyncio.wait_for(client.execute("storm", {"k": f"k{number}"}), 30)
-                assert time.monotonic() - began < 1.5
+                assert time.monotonic() - began < 1
             assert await client.result(blocker, timeout=30) == "block"
     finally:
         crew.close()

@@ -22,18 +22,25 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _POLL_SECONDS: Final = 0.5
 """Behind a pooler nobody can listen: whoever waits looks this often."""
 GLANCE: Final = "glance"
+_TAKEN_SECONDS: Final = 0.1
 _GLANCE_SECONDS: Final = 20.0
 """Even while listening: a message may have gone to a process that is stopped."""
 
 
 class Listener:
     """heard: called in the listener's thread, with the channel and payload of a message; with None after a
-    connect, when messages may have been missed, and with None and GLANCE now and then."""
+    connect, when messages may have been missed, and with None and GLANCE now and then. It answers an event that is
+    set once the loop has taken the message up; if that lasts, pass_on is run: a statement that wakes another."""
 
     def __init__(
-        self, conninfo: str, channels: Sequence[str], heard: Callable[[str | None, str], None]
+        self,
+        conninfo: str,
+        channels: Sequence[str],
+        heard: Callable[[str | None, str], threading.Event | None],
+        pass_on: str,
     ) -> None:
         self._conninfo, self._channels, self._heard = conninfo, tuple(channels), heard
+        self._pass_on = pass_on
         self._pid: int | None = None
         self._stop_read, self._stop_write = os.pipe()
         self._thread = threading.Thread(target=self._run, name="pyrula-listen", daemon=True)
@@ -95,7 +102,9 @@ class Listener:
             while (message := pgconn.notifies()) is not None:
                 messages.add((message.relname.decode(), message.extra.decode()))
             for channel, text in messages:
-                self._heard(channel, text)
+                taken = self._heard(channel, text)
+                if taken is not None and not taken.wait(_TAKEN_SECONDS):
+                    connection.execute(self._pass_on)  # a body holds our loop up: let another process do it
         return False
 
     def _stopped(self, seconds: float) -> bool:

@@ -22,7 +22,7 @@ from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import bring_schema_forward, is_there, prepare
 from pyrula.store.postgres.pump import Kind, Pump
 from pyrula.store.postgres.records import Records
-from pyrula.store.postgres.wake import Sleep
+from pyrula.store.postgres.wake import WORK, Sleep
 from pyrula.store.protocol import Handed, Registration, Submission, Submitted, TurnRequest
 from pyrula.store.shard import turn
 from pyrula.store.shard.shard import ShardStore
@@ -194,7 +194,10 @@ class PostgresStore(ShardStore):
         self._loop = asyncio.get_running_loop()
         if self._listener is None and not self._closed:
             where = self._address.listen or self._address.conninfo
-            self._listener = Listener(where, self._sleep.channels, self._heard)
+            pass_on = STATEMENTS["wake.one"].format(
+                schema=self._address.schema, channel=self._address.channel
+            )
+            self._listener = Listener(where, self._sleep.channels, self._heard, pass_on)
 
     async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
         nudge = asyncio.Event()
@@ -219,10 +222,17 @@ class PostgresStore(ShardStore):
         """The server's process behind the listening connection; None if nobody listens now."""
         return None if self._listener is None else self._listener.pid
 
-    def _heard(self, channel: str | None, text: str) -> None:
-        """In the listener's thread."""
-        if self._sleep.concerns(channel, text):
-            self._on_loop(self.nudge)
+    def _heard(self, channel: str | None, text: str) -> threading.Event | None:
+        """In the listener's thread. For work: an event that is set once the loop has taken it up."""
+        if not self._sleep.concerns(channel, text):
+            return None
+        taken = threading.Event()
+        self._on_loop(lambda: self._take_up(taken))
+        return taken if text == WORK else None
+
+    def _take_up(self, taken: threading.Event) -> None:
+        taken.set()
+        self.nudge()
 
     def _wrote(self, touched: Touched) -> None:
         """In a pump's thread."""

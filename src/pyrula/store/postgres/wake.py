@@ -10,6 +10,8 @@ from pyrula.store.protocol import Handed, TurnRequest
 from pyrula.store.shard.drain import Broom
 from pyrula.store.shard.tx import Tx
 
+WORK: Final = "work"
+"""What a process is told that is to look for work."""
 _WORKER, _CLIENT = 1, 0
 _WORK: Final = frozenset(
     {
@@ -115,7 +117,7 @@ class Sleep:
                 self._asleep = self.waits = False
             return True
         if channel == self._channel:
-            return text == "work" or text in self.here
+            return text == WORK or text in self.here
         if text == "end":
             self.waits = False
         else:

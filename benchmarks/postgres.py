@@ -1,0 +1,120 @@
+"""Runs a second on PostgreSQL, with 1, 2 and 4 worker processes, by workflow; and with runs queued behind full keys.
+
+    python -m benchmarks.postgres [--url URL] [--runs N] [--workers 1 2 4] [--queued 1000 1000000] [--json FILE]
+
+Without a URL it starts a server of its own (as the tests do, fsync on). Client, workers and server share the machine.
+Every figure is a ratio to another of the same process, interleaved and repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine import FULL_KEYS, churn, end_to_end, holders, prepared, registry
+from pyrula.workflows import Worker, WorkflowClient, open_store
+from tests.postgres.server import Server
+
+NAMES = ["plain", "keyed", "rated", "plain_step", "keyed_step"]
+_ROOT = Path(__file__).parents[1]
+
+
+async def _serve(url: str) -> None:
+    async with open_store(url) as store:
+        await Worker(store, registry=registry, max_concurrent_runs=500).run()
+
+
+async def measure(url: str, workers: int, runs: int, rounds: int, churning: bool) -> dict[str, float]:
+    """Median runs a second by workflow, rounds interleaved."""
+    figures: dict[str, list[float]] = {name: [] for name in NAMES}
+    processes = [
+        subprocess.Popen([sys.executable, "-m", "benchmarks.postgres", "--serve", url], cwd=_ROOT)
+        for _ in range(workers)
+    ]
+    try:
+        async with open_store(url) as store:
+            client = WorkflowClient(store, registry=registry)
+            while len(await store.workers()) < workers:  # noqa: ASYNC110 - processes set no event
+                await asyncio.sleep(0.05)
+            stop = asyncio.Event()
+            going = asyncio.create_task(
+                churn(client, await holders(client, 20_000) if churning else [], stop)
+            )
+            for round_ in range(rounds + 1):
+                for name in NAMES:
+                    figure = await end_to_end(client, name, runs if round_ else runs // 4)
+                    if round_:  # the first is for plans and caches
+                        figures[name].append(figure)
+            stop.set()
+            await going
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+    return {name: statistics.median(values) for name, values in figures.items()}
+
+
+def _table(title: str, figures: dict[str, float]) -> None:
+    print(f"\n{title}")
+    for name, value in figures.items():
+        print(f"   {name:12} {value:8.0f} runs/s   {value / figures['plain']:5.2f} of plain", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--url")
+    parser.add_argument("--runs", type=int, default=4_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4])
+    parser.add_argument("--keys", type=int, default=FULL_KEYS)
+    parser.add_argument("--queued", type=int, nargs="*", default=[])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--serve", metavar="URL", help="be one of the workers")
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(_serve(options.serve))
+        return
+    server = (
+        None if options.url else Server(durable=True, options=("shared_buffers=512MB", "max_wal_size=4GB"))
+    )
+    if server is not None:
+        server.start()
+    base = options.url or server.url()  # type: ignore[union-attr]  # one of the two
+    results: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.python_version()}"
+    }
+    try:
+        for workers in options.workers:
+            url = f"{base}?schema=bench_{workers}_{os.getpid()}"
+            figures = asyncio.run(measure(url, workers, options.runs, options.rounds, churning=False))
+            results[f"{workers} workers"] = figures
+            _table(f"Nothing queued, {workers} worker processes", figures)
+        for queued in options.queued:
+            url = f"{base}?schema=bench_q{queued}_{os.getpid()}"
+            began = time.perf_counter()
+            asyncio.run(prepared(url, options.keys, queued))
+            print(f"   (made in {time.perf_counter() - began:.0f} s)")
+            figures = asyncio.run(measure(url, 1, options.runs, options.rounds, churning=True))
+            results[f"{queued} queued"] = figures
+            _table(f"{queued} queued behind {options.keys} full keys that churn, 1 worker process", figures)
+    finally:
+        if server is not None:
+            server.stop()
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
