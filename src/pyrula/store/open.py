@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from importlib import import_module
@@ -19,6 +20,7 @@ from pyrula.store.sharded.shards import Place, always_there
 from pyrula.store.sharded.store import ShardedStore
 from pyrula.store.sqlite.store import SqliteStore
 
+_SPACES: Final = re.compile(r"\s+(?=[a-z]+://)")
 RETENTION: Final = timedelta(days=7)
 _KINDS: Final = (
     '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" (an absolute path) '
@@ -35,7 +37,8 @@ def open_store(
     url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://`
     (in memory, for one process); `postgresql://user@host/database` (`?schema=`, "pyrula" if it names none;
     `?listen=` for a direct URL beside a transaction pooler). Several URLs of one kind: the shards of one store, always
-    the same ones in the same order. clock: another than the machine's (with PostgreSQL:
+    the same ones in the same order; in one text with
+    spaces between, they may stand in an environment variable. clock: another than the machine's (with PostgreSQL:
     than the server's). retention: how long finished runs are kept, seconds or a timedelta, above 0. Close it with
     `await store.close()`, or use it in `async with`. Raises `ConfigurationError` for a URL that it can't serve.
     """
@@ -43,7 +46,7 @@ def open_store(
         kept = positive_us(retention)
     except ValueError as error:
         raise ConfigurationError(f"open_store: retention is {shown(retention)}; it must be {error}") from None
-    urls = [url] if isinstance(url, str) else list(url)
+    urls = _urls(url)
     if len(urls) == 1:
         return _one(urls[0], clock, kept, 0, 1)
     _check_shards(urls)
@@ -96,10 +99,18 @@ def _there(url: str) -> Callable[[], bool]:
 
 def store_exists(url: str) -> bool:
     """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it."""
+    urls = _urls(url)
+    if len(urls) > 1:
+        return all(store_exists(each) for each in urls)
     if _is_postgres(url):
         return bool(_postgres_module().exists(url))
     path = _sqlite_path(url)
     return path is None or Path(path).exists()
+
+
+def _urls(url: str | Sequence[str]) -> list[str]:
+    """The URLs of the shards, which may stand in one text with spaces between."""
+    return _SPACES.split(url.strip()) if isinstance(url, str) else list(url)
 
 
 def bring_forward(url: str) -> None:
