@@ -1,7 +1,9 @@
 """Random histories: everything that can happen to admission, in any order, each turn held to the oracle."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
+
+from msgspec.structs import replace
 
 from pyrula.model.gate import FOREVER
 from pyrula.model.lane import Head, Lane

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from copy import deepcopy
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pyrula.admission import Changes, Floor
 from pyrula.model.gate import Gate

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 from pyrula.model.gate import Gate, GateId, Stamp, WaitKey
 from pyrula.model.lane import Head, Lane, LaneId, Unit, UnitId
 
@@ -62,8 +64,7 @@ class Loader(Protocol):
         """Per ask the lane's next queued runs, by seq."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True, gc=False):
     """One run that may start now, and the limit gates of which it holds a slot from now on."""
 
     seq: int

@@ -1,6 +1,6 @@
 """The gate: one counter of one key, and what is known about who waits at it."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 GateId = bytes
 Stamp = int | tuple[int, int, int]
@@ -13,8 +13,7 @@ FOREVER: int = 2**62
 """µs. A pause until then has no end."""
 
 
-@dataclass(slots=True)
-class Gate:
+class Gate(msgspec.Struct, gc=False):
     """A working copy of one gate's row, changed only by the turn that loaded it. Times are µs."""
 
     id: GateId
@@ -28,4 +27,6 @@ class Gate:
     dirty: bool = False  # a waiter may be able to go: look before the next pick
     wake_at: int | None = None  # when waiters may go for the mere passing of time
     waiting: int = 0  # lanes waiting here
-    heralds: dict[str, WaitKey] = field(default_factory=dict)  # workflow -> the ready lane rung for it
+    heralds: dict[str, WaitKey] = msgspec.field(
+        default_factory=dict
+    )  # workflow -> the ready lane rung for it

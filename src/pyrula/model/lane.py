@@ -1,7 +1,8 @@
 """The lane, its queued runs, and the unit it takes turns for."""
 
 from collections import deque
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pyrula.model.gate import GateId, Stamp, WaitKey
 
@@ -12,8 +13,7 @@ ONE_START: int = 2**20
 """The virtual time that a start of weight 1 costs its unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """A queued run as admission sees it: its place, its stamp at each gate of its lane, its weight."""
 
     seq: int
@@ -21,18 +21,16 @@ class Head:
     weight: float = 1.0
 
 
-@dataclass(slots=True)
-class Queue:
+class Queue(msgspec.Struct, gc=False):
     """The loaded front of one of a lane's two queues, in order of submission."""
 
-    heads: deque[Head] = field(default_factory=deque)
+    heads: deque[Head] = msgspec.field(default_factory=deque)
     after: int = -1  # seq of the last head loaded
     more: bool = True  # the store may hold some behind it
     asked: int = 0  # how many were asked for last
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(msgspec.Struct, gc=False):
     """A FIFO of queued runs alike in workflow, priority and gates: empty, ready, or waiting at one gate."""
 
     id: LaneId
@@ -47,8 +45,8 @@ class Lane:
     wait_stamp: Stamp = 0  # its head's stamp at `gate`
     resumed: bool = False  # it may have resumed runs
     streak: int = 0  # resumed starts since the last fresh one, counted while a fresh one was there
-    back: Queue = field(default_factory=Queue, compare=False, repr=False)  # resumed runs; not stored
-    fresh: Queue = field(default_factory=Queue, compare=False, repr=False)  # the others; not stored
+    back: Queue = msgspec.field(default_factory=Queue)  # resumed runs; not stored
+    fresh: Queue = msgspec.field(default_factory=Queue)  # the others; not stored
 
     @property
     def wait_key(self) -> WaitKey:
@@ -56,8 +54,7 @@ class Lane:
         return (self.priority, self.wait_vtime, self.wait_seq, self.id)
 
 
-@dataclass(slots=True)
-class Unit:
+class Unit(msgspec.Struct, gc=False):
     """What gets equal turns: a workflow's fairness key at one priority."""
 
     id: UnitId

@@ -10,7 +10,7 @@ Kind = Literal["step", "sleep", "event", "child", "now", "patch"]
 Status = Literal["waiting", "done", "error", "timeout"]
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A log entry, identified within its run by `branch` and `number`.
 
     branch: "" for the body itself; "0", "0.2", … for the tasks it started, in order of creation.

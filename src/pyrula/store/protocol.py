@@ -18,7 +18,7 @@ from pyrula.model.step import Entry
 from pyrula.policies.stamp import Stamp, Stamped
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
+class Submission(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One run to be. params: JSON object. run_at: wall µs. parent: run id of the run that submits it as a
     child.
     """
@@ -57,7 +57,7 @@ class TriggerEvent(msgspec.Struct, frozen=True, kw_only=True):
     event_id: str | None = None
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run handed out by a turn. claimed_at: store µs. log: its entries, in settled order, then the waiting
     ones.
     """
@@ -74,7 +74,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     context: bytes | None = None
 
 
-class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
+class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a worker brings to a turn. incarnation: this life of the worker. wanted: runs it has room for. limiters:
     number of the last change of its limiters that it has taken up.
     """
@@ -94,7 +94,7 @@ class Signal(NamedTuple):
     cancel: bool
 
 
-class Handed(msgspec.Struct, frozen=True, kw_only=True):
+class Handed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due
     (0: take another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not
     alive any more. limiters: a change of its limiters made from elsewhere: its number, and JSON
@@ -113,7 +113,7 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True):
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A worker and what it serves. declarations: workflow name → JSON of its declaration
     (Workflow.declaration()); codes: workflow name → digest of its body's code; schedules: workflow name →
-    (schedule JSON, Submission) list; units: what else it serves, by `served_name`.
+    (schedule JSON, Submission) list (None: that one lives on another shard); units: what else it serves, by `served_name`.
     """
 
     incarnation: str
@@ -121,7 +121,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     lease: int
     declarations: Mapping[str, bytes]
     codes: Mapping[str, str]
-    schedules: Mapping[str, Sequence[tuple[bytes, Submission]]] = {}
+    schedules: Mapping[str, Sequence[tuple[bytes, Submission] | None]] = {}
     facts: bytes = b"{}"
     units: Sequence[str] = ()
 
