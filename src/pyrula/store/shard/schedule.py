@@ -51,12 +51,17 @@ def latest(next_after: Callable[[int], int], due: int, wall: int) -> int:
     return due
 
 
-def put(tx: Tx, workflow: str, schedules: Sequence[tuple[bytes, Submission]]) -> None:
-    """Have a workflow run by these schedules (JSON) and no others. One that it had keeps its next tick."""
+def put(tx: Tx, workflow: str, schedules: Sequence[tuple[bytes, Submission] | None]) -> None:
+    """Have a workflow run by these schedules (JSON) and no others; None: one that lives on another shard. One that it
+    had keeps its next tick.
+    """
     before = {number: (schedule, due) for number, schedule, due in tx.rows("schedule.of", workflow)}
     tx.run("schedule.drop", workflow)
     rows = []
-    for number, (schedule, submission) in enumerate(schedules):
+    for number, one in enumerate(schedules):
+        if one is None:
+            continue
+        schedule, submission = one
         known, due = before.get(number, (None, 0))
         if known != schedule:
             due = schedule_from(msgspec.json.decode(schedule)).next_after(tx.wall)

@@ -32,7 +32,10 @@ async def declare(shards: Shards, routing: Routing, registration: Registration) 
 def part(registration: Registration, shard: int, shards: int) -> Registration:
     """What a shard is told. A schedule lives where its runs go."""
     schedules = {
-        workflow: [tick for tick in ticks if _place(workflow, tick[1], shards) == shard]
+        workflow: [
+            tick if tick is not None and _place(workflow, tick[1], shards) == shard else None
+            for tick in ticks
+        ]
         for workflow, ticks in registration.schedules.items()
     }
     return msgspec.structs.replace(registration, schedules=schedules)

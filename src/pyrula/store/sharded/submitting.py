@@ -219,18 +219,22 @@ class Submitting:
                 by_shard.setdefault(where.shard, []).append(number)
 
         async def compare(shard: int, numbers: Sequence[int]) -> None:
-            some = [submissions[number] for number in numbers]
-            there = await self._shards.ask(
-                shard, lambda store: store.read(lambda tx: [existing(tx, each) for each in some])
-            )
-            for number, answer in zip(numbers, there, strict=True):
-                if answer is None:
-                    run_id = submissions[number].run_id
-                    raise StoreBusy(f"run id {run_id!r} is just being given away, or forgotten; call again")
-                answers[number] = answer
+            for number in numbers:
+                submission = submissions[number]
+                there = await self._there(shard, submission)
+                if there is None:  # whoever chose the id is just bringing its run
+                    await self._courier.deliver(self._owner(str(submission.run_id)), outbox.aside(shard))
+                    there = await self._there(shard, submission)
+                if there is None:
+                    raise StoreBusy(f"run id {submission.run_id!r} is just being forgotten; call again")
+                answers[number] = there
 
         await _all([compare(*each) for each in by_shard.items()])
         return [answer for answer in answers if answer is not None]
+
+    async def _there(self, shard: int, submission: Submission) -> Submitted | None:
+        look = partial(existing, submission=submission)
+        return await self._shards.ask(shard, lambda store: store.read(look))
 
     async def _routed(self, shard: int, verb: Callable[[Tx], T]) -> T:
         return await self._routing.open(lambda: self._shards.ask(shard, lambda store: store.write(verb)))
