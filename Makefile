@@ -65,8 +65,9 @@ check: $(VENV)/.dev-stamp
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest tests/architecture -n $(WORKERS)
 
-bench: $(VENV)/.run-stamp
-	$(BIN)/python -m benchmarks
+# STORE=postgres for PostgreSQL's; ARGS for its options.
+bench: $(VENV)/.dev-stamp
+	STORE=$(STORE) $(BIN)/python -m benchmarks $(ARGS)
 
 mutants: $(VENV)/.dev-stamp
 	$(BIN)/python scripts/mutants.py

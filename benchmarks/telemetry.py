@@ -117,7 +117,9 @@ def main() -> None:
         by_cpu = statistics.median(by[1] / each[1] for each, by in zip(rounds, off, strict=True))
         speed = statistics.median(each[0] for each in rounds)
         told[way] = {"runs_per_second": speed, "of_off": ratio, "cpu_us": cpu, "of_off_by_cpu": by_cpu}
-        print(f"{way:<8} {speed:7.0f} runs/s   {ratio:5.2f} of off   CPU {cpu:6.0f} us a run, {by_cpu:5.2f} of off by it")
+        print(
+            f"{way:<8} {speed:7.0f} runs/s   {ratio:5.2f} of off   CPU {cpu:6.0f} us a run, {by_cpu:5.2f} of off by it"
+        )
     if given.json:
         given.json.write_text(json.dumps(told, indent=2))
 
