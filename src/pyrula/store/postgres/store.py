@@ -79,6 +79,7 @@ class PostgresStore(ShardStore):
         if self._verifying is not None:
             self._verifying.cancel()
         await asyncio.to_thread(self._close)
+        self.nudge()  # whoever waits for news learns that there will be none
 
     def _close(self) -> None:
         for pump in self._pumps.values():

@@ -14,6 +14,7 @@ import apsw
 from pyrula.clock import Clock
 from pyrula.errors import StoreBusy, StoreClosed
 from pyrula.ids import chance, store_id
+from pyrula.store import loops
 from pyrula.store.shard import register
 from pyrula.store.shard.shard import ShardStore
 from pyrula.store.shard.tx import Tx
@@ -31,7 +32,7 @@ would hardly ever find the lock free between the turns of busy processes."""
 
 
 class SqliteStore(ShardStore):
-    """One shard in a file, or in memory for one process. Bound to the event loop that uses it first."""
+    """One shard in a file, or in memory for one process. On one event loop at a time: it follows to the next."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class SqliteStore(ShardStore):
         self._path, self._memory, self._shards = path, memory, shards
         self._connection: Connection | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop that it lives on, once it is connected."""
+        """The event loop that it lives on, once it was used."""
         self._opening: asyncio.Lock | None = None
         self._closed = False
         self._pump: Pump | None = None
@@ -61,6 +62,7 @@ class SqliteStore(ShardStore):
     # -- connection
 
     async def connect(self) -> None:
+        self._settle()
         if self._connection is not None:
             return
         if self._closed:
@@ -72,8 +74,16 @@ class SqliteStore(ShardStore):
                 self._seen_version = connection.data_version()
                 self._pump = Pump(connection, self.nudge)
                 self._connection = connection
-                self.loop = asyncio.get_running_loop()
                 self._rewatch()
+
+    def _settle(self) -> None:
+        """Live on the running loop: what an earlier one was asked for is over with it, its timers too."""
+        here = loops.moved(f"the store {self._path}", self.loop)
+        if here is None:
+            return
+        self.loop, self._opening, self._watch = here, None, None
+        if self._connection is not None:
+            self._pump = Pump(self._connection, self.nudge)
 
     async def _prepared(self) -> Connection:
         """A connection to a file with a schema. Already its first statement may find the file locked."""
@@ -110,17 +120,18 @@ class SqliteStore(ShardStore):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        self.nudge()  # whoever waits for news learns that there will be none
 
     # -- transactions
 
     async def write(self, verb: Callable[[Tx], T]) -> T:
-        if self._pump is None or self._closed:
+        if self._pump is None or self._closed or self.loop is not asyncio.get_running_loop():
             await self.connect()
         assert self._pump is not None
         return await self._pump.write(verb)
 
     async def read(self, verb: Callable[[Tx], T]) -> T:
-        if self._connection is None or self._closed:
+        if self._connection is None or self._closed or self.loop is not asyncio.get_running_loop():
             await self.connect()
         assert self._connection is not None
         return self._connection.read(verb)
@@ -130,7 +141,7 @@ class SqliteStore(ShardStore):
 
         A database in memory has no snapshots for readers beside a writer, so there it is a plain read.
         """
-        if self._connection is None or self._closed:
+        if self._connection is None or self._closed or self.loop is not asyncio.get_running_loop():
             await self.connect()
         if self._memory:
             return await self.read(verb)
@@ -157,6 +168,7 @@ class SqliteStore(ShardStore):
     # -- nudges
 
     def listen(self, nudge: asyncio.Event) -> None:
+        self._settle()
         super().listen(nudge)
         self._rewatch()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from pyrula.store import loops
 from pyrula.store.protocol import Store
 from pyrula.workflows.client.ending import unknown_run
 
@@ -28,6 +29,10 @@ class Waits:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._begin()
+
+    def _begin(self) -> None:
         self._waiting: dict[str, list[_Wait]] = {}
         self._new: list[str] = []
         self._joined = asyncio.Event()
@@ -35,6 +40,10 @@ class Waits:
 
     async def ended(self, run_id: str, timeout: int | None) -> Ending | None:
         """What the run ended with, once it has; None after `timeout` µs."""
+        here = loops.moved("this client", self._loop)
+        if here is not None:  # whoever waited on an earlier loop is gone with it
+            self._loop = here
+            self._begin()
         wait = _Wait()
         self._waiting.setdefault(run_id, []).append(wait)
         self._new.append(run_id)

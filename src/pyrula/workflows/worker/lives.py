@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pyrula import ids
 from pyrula.clock import SECOND, Clock
-from pyrula.errors import StoreError
+from pyrula.errors import StoreClosed, StoreError
 from pyrula.store.protocol import Store
 from pyrula.workflows.body import branching
 from pyrula.workflows.body.port import Tracer
@@ -154,6 +154,8 @@ class Lives:
                 await setting.store.register(replace(here, facts=facts, units=self.streams.units))
                 self._told = facts
                 break
+            except StoreClosed:  # in this process, and for good
+                raise
             except StoreError as error:
                 _log.warning("worker %s could not register: %s", setting.worker_id, error)
                 if self.stopping:

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyrula import ids
 from pyrula.clock import SECOND, Clock
-from pyrula.errors import PyrulaError
+from pyrula.errors import PyrulaError, StoreClosed
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome
 from pyrula.store.protocol import Handed, Store, TurnRequest
@@ -61,7 +61,8 @@ class Turns:
             room = Room(0) if self.stopping else self._limits.room(self._most - len(self._executions.bodies))
             handed = await self._turn(outcomes, room.runs)
             if handed is None:
-                await self._rest(self._back_off(), room)
+                if self.lost is None:
+                    await self._rest(self._back_off(), room)
                 continue
             self._pause = 0
             idle = not (handed.claims or self._executions.bodies or self._executions.waiting)
@@ -88,6 +89,9 @@ class Turns:
         try:
             handed = await self._store.turn(request)
             claims = len(handed.claims)
+        except StoreClosed as error:  # it never opens again: there is nothing to wait for
+            self.lose(str(error))
+            return None
         except Exception as error:  # whatever it is, outcomes must not be lost nor the worker die of it
             again = self._pause > 0 or isinstance(error, PyrulaError)  # a traceback is told once
             _log.error("turn failed: %s: %s", type(error).__name__, error, exc_info=not again)
