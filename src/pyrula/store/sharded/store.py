@@ -26,6 +26,7 @@ from pyrula.store.shard.shard import ShardStore
 from pyrula.store.sharded import merging, registering, steering
 from pyrula.store.sharded.beats import Beats
 from pyrula.store.sharded.courier import Courier
+from pyrula.store.sharded.deadlocks import Deadlocks
 from pyrula.store.sharded.finding import Finding
 from pyrula.store.sharded.looking import Looking
 from pyrula.store.sharded.routing import Routing
@@ -49,6 +50,7 @@ class ShardedStore:
         self._finding = Finding(self._shards)
         self._submitting = Submitting(self._shards, self._routing, self._courier, self._finding)
         self._looking = Looking(self._shards, self._finding)
+        self._deadlocks = Deadlocks(self._shards)
         self._beats = Beats(self._shards)
         self._lives: dict[str, Turns] = {}
         self._nudges: set[asyncio.Event] = set()
@@ -268,7 +270,7 @@ class ShardedStore:
             before.life = life
             return
         self._lives[registration.incarnation] = Turns(
-            self._shards, self._courier, self._finding, life, self._nudge
+            self._shards, self._courier, self._finding, self._deadlocks, life, self._nudge
         )
         self._listen()
 

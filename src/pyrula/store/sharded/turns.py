@@ -16,6 +16,7 @@ from pyrula.errors import StoreUnavailable
 from pyrula.model.lease import Lease
 from pyrula.store.protocol import Handed, Signal, TurnRequest
 from pyrula.store.sharded.courier import Courier
+from pyrula.store.sharded.deadlocks import Deadlocks
 from pyrula.store.sharded.finding import Finding
 from pyrula.store.sharded.registering import part
 from pyrula.store.sharded.seat import Life, Seat, share
@@ -36,12 +37,13 @@ class Turns:
         shards: Shards,
         courier: Courier,
         finding: Finding,
+        deadlocks: Deadlocks,
         life: Life,
         wake: Callable[[], None],
     ) -> None:
         self.life = life
         self._shards, self._courier, self._finding = shards, courier, finding
-        self._wake = wake
+        self._deadlocks, self._wake = deadlocks, wake
         self._came: list[tuple[Seat, Handed]] = []
         self._wrong: BaseException | None = None
         self._asking: set[asyncio.Task[None]] = set()
@@ -69,7 +71,9 @@ class Turns:
             self._give_back(request)
             errors = [f"shard {seat.shard}: {seat.error}" for seat in life.seats if seat.error is not None]
             raise StoreUnavailable(f"no shard takes a turn now: {'; '.join(errors) or 'all are being asked'}")
-        await self._courier.rounds(sorted({seat.shard for seat, _ in came}))
+        broken = await self._deadlocks.look()
+        senders = {seat.shard for seat, _ in came} | ({broken} if broken is not None else set())
+        await self._courier.rounds(sorted(senders))
         return self._merged(refused, came)
 
     def _look_at_clock(self) -> None:
@@ -171,8 +175,15 @@ class Turns:
             if seat.lost and not seat.told:
                 seat.told = True
                 signals += [Signal(lease, True) for lease in seat.held]
-        waits = [seat.next_in(now) for seat in life.seats if not seat.asking] + [self._courier.next_in()]
+        waits = [seat.next_in(now) for seat in life.seats if not seat.asking] + [
+            self._courier.next_in(),
+            self._deadlocks.next_in(),
+        ]
         known = [wait for wait in waits if wait is not None]
+        if any(
+            seat.news and seat.registered and not seat.asking and now >= seat.again_at for seat in life.seats
+        ):
+            known.append(0)
         self._now = max([self._now, *(handed.now for _, handed in came)])
         changes = [handed.limiters for _, handed in came if handed.limiters is not None]
         return Handed(
