@@ -46,7 +46,10 @@ async def test_a_child_is_where_its_gates_are_and_one_without_gates_with_its_par
     parent = await parent_on(hands, 1)
     assert await shard_of(store, await born(hands, "w", parent, 2, 0)) == 2
     assert await shard_of(store, await born(hands, "free", parent, None, 1)) == 1
-    assert sorted(row["run_id"] for row in await store.children(parent, 9)) == [f"{parent}/:0", f"{parent}/:1"]
+    assert sorted(row["run_id"] for row in await store.children(parent, 9)) == [
+        f"{parent}/:0",
+        f"{parent}/:1",
+    ]
     await hands.turn()
 
 

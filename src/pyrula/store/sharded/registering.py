@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from pyrula.errors import ConfigurationError, StoreUnavailable
@@ -11,6 +13,9 @@ from pyrula.store.shard import routes
 from pyrula.store.shard.placing import place
 from pyrula.store.sharded.routing import Routing
 from pyrula.store.sharded.shards import Shards
+
+PATIENCE_SECONDS: Final = 1.0
+"""How long a worker waits for the slowest shard before it begins on the others: less than a short lease."""
 
 
 async def declare(shards: Shards, routing: Routing, registration: Registration) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pyrula.clock import Clock
+from pyrula.clock import SECOND, Clock
 from pyrula.errors import (
     PyrulaError,
     SchemaMismatch,
@@ -23,6 +23,7 @@ Ask = Callable[[ShardStore], Awaitable[T]]
 _log = logging.getLogger("pyrula.store")
 PATIENCE_SECONDS: Final = 5.0
 """How long a look at all shards waits for the slowest."""
+_OF_LATE: Final = 5 * SECOND
 _ALIEN: Final = (StoreClosed, SchemaMismatch, ShardMismatch)
 _FAULTS: Final = (TypeError, ValueError, AttributeError, LookupError, AssertionError)
 
@@ -66,6 +67,7 @@ class Shards:
         self._identity: str | None = None
         self._made: set[int] = set()
         self._all_noted = False
+        self._failed: dict[int, int] = {}
 
     @property
     def numbers(self) -> range:
@@ -131,7 +133,7 @@ class Shards:
         url = self._places[shard].url
         if shard == 0:
             others = [number for number in self.numbers if number and await self._is_there(number)]
-            lost = bool(others) and any(self._remembered(number) for number in others)
+            lost = any(self._places[number].there is not _always for number in others)
         elif self._identity is None:
             raise StoreUnavailable(
                 f"shard {shard} ({url}) is to be made, and shard 0, which is first, can't be reached"
@@ -143,9 +145,6 @@ class Shards:
                 f"{url}: there is no store, and shard {shard} of this one was made before; restore it, or correct the "
                 "URL: a store is opened with the URLs that it was made with, in the same order"
             )
-
-    def _remembered(self, shard: int) -> bool:
-        return self._places[shard].there is not _always
 
     async def _is_there(self, shard: int) -> bool:
         there = self._places[shard].there
@@ -176,18 +175,31 @@ class Shards:
 
     async def ask(self, shard: int, call: Ask[T]) -> T:
         """Ask one shard."""
-        return await call(await self.up(shard))
+        try:
+            answer = await call(await self.up(shard))
+        except Exception as error:
+            if unavailable(shard, error) is not None:
+                self._failed[shard] = self.clock.monotonic()
+            raise
+        self._failed.pop(shard, None)
+        return answer
+
+    def well(self) -> list[int]:
+        """The shards that have not failed of late; all, if none is left."""
+        since = self.clock.monotonic() - _OF_LATE
+        well = [shard for shard in self.numbers if self._failed.get(shard, since) <= since]
+        return well or list(self.numbers)
 
     async def each(
-        self, call: Ask[T], only: Iterable[int] | None = None
+        self, call: Ask[T], only: Iterable[int] | None = None, *, patience: float = PATIENCE_SECONDS
     ) -> tuple[dict[int, T], list[Unreached]]:
-        """Ask several at once: what those answered that did, and those that did not within 5 s. Raises what speaks
+        """Ask several at once: what those answered that did, and those that did not in time (s). Raises what speaks
         against the call itself.
         """
         numbers = list(self.numbers if only is None else only)
         asked = {number: asyncio.ensure_future(self.ask(number, call)) for number in numbers}
         try:
-            await asyncio.wait(asked.values(), timeout=PATIENCE_SECONDS) if asked else None
+            await asyncio.wait(asked.values(), timeout=patience) if asked else None
         finally:
             for future in asked.values():
                 if not future.done():
@@ -197,7 +209,7 @@ class Shards:
         wrong: BaseException | None = None
         for number, future in asked.items():
             if not future.done() or future.cancelled():
-                unreached.append(Unreached(number, _too_slow(number)))
+                unreached.append(Unreached(number, _too_slow(number, patience)))
                 continue
             error = future.exception()
             if error is None:
@@ -227,8 +239,8 @@ class Shards:
         return answers
 
 
-def _too_slow(shard: int) -> StoreUnavailable:
-    return StoreUnavailable(f"shard {shard} did not answer within {PATIENCE_SECONDS:g} s; call again")
+def _too_slow(shard: int, patience: float) -> StoreUnavailable:
+    return StoreUnavailable(f"shard {shard} did not answer within {patience:g} s; call again")
 
 
 def _always() -> bool:

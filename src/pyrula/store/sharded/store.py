@@ -258,7 +258,8 @@ class ShardedStore:
         life = Life(registration, seats)
         asked = self.clock.monotonic()
         answers, unreached = await self._shards.each(
-            lambda store: store.register(registering.part(registration, store.shard, self.shards))
+            lambda store: store.register(registering.part(registration, store.shard, self.shards)),
+            patience=registering.PATIENCE_SECONDS,
         )
         if not answers:
             raise unreached[0].error

@@ -119,7 +119,10 @@ class Submitting:
         route = submission.stamped.route
         if route is not None:
             return place(route, self._count)
-        return self._owner(run_id) if run_id else spread % self._count
+        if run_id:
+            return self._owner(run_id)
+        well = self._shards.well()
+        return well[spread % len(well)]
 
     # -- one kind after the other
 

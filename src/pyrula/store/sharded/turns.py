@@ -60,6 +60,7 @@ class Turns:
         self._patient = True
         try:
             await self._ask_all(request.wanted - sum(seat.reserved for seat in life.seats), request.limiters)
+            await self._prove(request.limiters)
         finally:
             self._patient = False
         if self._wrong is not None:
@@ -90,12 +91,6 @@ class Turns:
         """Ask all that may bring something, then again those that had more than their share."""
         clock, life = self._shards.clock, self.life
         seats = [seat for seat in life.seats if seat.wants(clock.monotonic(), room=left > 0)]
-        if not any(seat.registered for seat in seats):  # one proves that the store is there
-            now = clock.monotonic()
-            able = [
-                seat for seat in life.seats if seat.registered and not seat.asking and now >= seat.again_at
-            ]
-            seats += able[life.turn % len(able) :][:1] if able else []
         while seats:
             shares = share(max(0, left), seats, life.turn)
             before = len(self._came)
@@ -110,6 +105,14 @@ class Turns:
             if left <= 0 or not any(shares[seat.shard] or left for seat in seats):
                 return
             seats = [seat for seat in seats if not seat.idle]
+
+    async def _prove(self, limiters: int) -> None:
+        """Nobody had anything to say: one that is well is asked, so that a turn proves that a store is there."""
+        now, seats = self._shards.clock.monotonic(), self.life.seats
+        order = [seats[(self.life.turn + number) % len(seats)] for number in range(len(seats))]
+        for seat in order:
+            if seat.registered and not seat.asking and now >= seat.again_at and not self._came:
+                await self._ask_some([seat], {seat.shard: 0}, limiters)
 
     async def _ask_some(self, seats: Sequence[Seat], shares: dict[int, int], limiters: int) -> None:
         asked = [asyncio.ensure_future(self._ask(seat, shares[seat.shard], limiters)) for seat in seats]
