@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from pyrula.clock import Clock, SystemClock
 from pyrula.errors import ConfigurationError, shown
@@ -110,7 +110,10 @@ def store_exists(url: str) -> bool:
 
 def _urls(url: str | Sequence[str]) -> list[str]:
     """The URLs of the shards, which may stand in one text with spaces between."""
-    return _SPACES.split(url.strip()) if isinstance(url, str) else list(url)
+    if isinstance(url, str):
+        return _SPACES.split(url.strip())
+    given: Any = url  # a caller without a type checker may give anything
+    return list(given) if isinstance(given, Iterable) else [given]
 
 
 def bring_forward(url: str) -> None:
@@ -154,6 +157,10 @@ def _sqlite_path(url: object) -> str | None:
         raise ConfigurationError(
             f"open_store: {shown(_without_password(url))} is no URL that this version opens; use {_KINDS}"
         )
+    if "\0" in rest or not _encodable(rest):
+        raise ConfigurationError(
+            f"open_store: {shown(url)} holds a NUL or half a surrogate pair, which no path can"
+        )
     if "?" in rest:
         raise ConfigurationError(
             f"open_store: {shown(url)}: a sqlite URL takes no options; drop what follows the `?`"
@@ -165,6 +172,14 @@ def _sqlite_path(url: object) -> str | None:
             f'open_store: {shown(url)} names a host; for the file {rest!r} of the current folder use "sqlite:///{rest}"'
         )
     return rest[1:]
+
+
+def _encodable(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _without_password(url: str) -> str:

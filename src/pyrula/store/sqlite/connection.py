@@ -18,6 +18,7 @@ T = TypeVar("T")
 VERSION: Final = 1
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 _CACHE_KIB = 64 * 1024
+_CHECKPOINT_PAGES = 1000
 
 Verb = Callable[[Tx], T]
 
@@ -82,6 +83,8 @@ class Connection:
         self._pragma("synchronous=full")
         if not memory:
             self._pragma("mmap_size=268435456")
+            # Pages that every turn changes reach the file once in a while, not after every other turn.
+            self._pragma(f"wal_autocheckpoint={_CHECKPOINT_PAGES}")
 
     def _pragma(self, text: str) -> Any:
         return self._db.execute(f"PRAGMA {text}").fetchall()
@@ -89,6 +92,7 @@ class Connection:
     @told
     def prepare(self, store: str, shard: int, shards: int) -> None:
         """Create the schema, or check that the file is this shard of this store. May raise apsw.BusyError."""
+        self._refuse_foreign()
         self._pragma("journal_mode=wal")
         if not self._pragma("table_info(meta)"):
             with self._db:
@@ -108,6 +112,16 @@ class Connection:
             raise ShardMismatch(
                 f"{self._db.filename}: it is shard {its_shard} of {its_shards}, and was opened as shard {shard} of "
                 f"{shards}; open the store with the same files in the same order"
+            )
+
+    def _refuse_foreign(self) -> None:
+        """A mistyped path may lead to the file of another program, which is left as it is."""
+        tables = {row[1] for row in self._pragma("table_list") if row[0] == "main"} - {"sqlite_schema"}
+        columns = {row[1] for row in self._pragma("table_info(meta)")}
+        if tables and not columns >= {"one", "version", "store", "shard"}:
+            raise SchemaMismatch(
+                f"{self._db.filename}: it is a database of another program (its tables: "
+                f"{', '.join(sorted(tables)[:5])}); a store is a file of its own: correct the path"
             )
 
     def data_version(self) -> int:
