@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyrula.errors import ConfigurationError, InvalidPayload, NotJson
+from pyrula.testing import Environment
+from pyrula.workflows import Registry
 from pyrula.workflows.client import prepare, steering
 
 HALF_SECOND = 500_000
@@ -91,3 +93,56 @@ def test_a_listing_of_a_state_that_does_not_exist_names_those_that_do():
         steering.check_listing("running", 10)
     with pytest.raises(ValueError, match="limit is 0"):
         steering.check_listing(None, 0)
+
+
+HALF = "half of a pair: \ud83d"
+
+
+@pytest.mark.parametrize("wrong", [None, 7, True, b"run", ["run"], ("run",), 2**70, object(), HALF])
+async def test_what_is_no_name_is_refused_at_the_call_and_disturbs_nobody_who_waits(wrong):
+    async with Environment(workflows=Registry(), worker=False) as env:
+        client = env.client
+        calls = [
+            client.get(wrong),
+            client.why(wrong),
+            client.result(wrong),
+            client.cancel(wrong),
+            client.cancel_many([wrong]),
+            client.retry(wrong),
+            client.send_event(wrong, "go"),
+            client.submit(wrong),
+            client.restamp(wrong),
+            client.flush(wrong),
+            client.override_limit(wrong, max=1),
+            client.override_rate(wrong, per_second=1),
+            client.clear_override(wrong),
+            client.pause(wrong),
+            client.resume(wrong),
+            client.get_limiter_config(wrong),
+            *([] if wrong is None else [client.gates(wrong), client.buffers(wrong), client.runs(wrong)]),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidPayload):
+                await call
+
+
+async def test_one_value_where_several_belong_is_refused():
+    async with Environment(workflows=Registry(), worker=False) as env:
+        for one in ("ab", b"ab", 7, {"a": 1}, None):
+            with pytest.raises(InvalidPayload, match=r"cancel_many: run_ids .* must be a list"):
+                await env.client.cancel_many(one)
+
+
+def test_a_cursor_that_no_page_gave_is_refused():
+    for cursor in ("17", "17.4.", ""):
+        steering.check_listing(None, 1, cursor)
+    for cursor in (17, "x", "-1", "9" * 19, "1.5e3", "\u0663", HALF, ["1"]):
+        with pytest.raises(InvalidPayload, match="cursor"):
+            steering.check_listing(None, 1, cursor)
+
+
+async def test_a_page_of_gates_is_as_long_as_an_int_says():
+    async with Environment(workflows=Registry(), worker=False) as env:
+        for limit in (0, -1, True, 1.5, "10", None, 2**70):
+            with pytest.raises(InvalidPayload, match="gates: limit"):
+                await env.client.gates(limit=limit)

@@ -112,4 +112,4 @@ def kinds(tx: Tx, gate: str) -> set[str]:
     if gate in names:
         return names[gate]
     known = ", ".join(sorted(names)[:10]) or "none: no run was submitted and no worker registered"
-    raise GateNotFound(f"no gate is called {gate!r}; known: {known}")
+    raise GateNotFound(f"no gate is called {shown(gate)}; known: {known}")

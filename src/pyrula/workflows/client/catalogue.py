@@ -17,7 +17,17 @@ from pyrula.policies.stamp import (
     stamp_run,
 )
 from pyrula.store.protocol import Store
+from pyrula.workflows.client import prepare
 from pyrula.workflows.workflow import Registry, Workflow, default_registry
+
+
+def name_of(workflow: object) -> str:
+    """The name of a workflow, or a name itself. Raises `InvalidPayload` for what is neither."""
+    if isinstance(workflow, Workflow):
+        return workflow.name
+    if not isinstance(workflow, str):
+        raise InvalidPayload(f"workflow is {shown(workflow)}; it must be a workflow or the name of one")
+    return prepare.text("workflow", workflow)
 
 
 class Stamper(Protocol):
@@ -85,8 +95,7 @@ class Catalogue:
         """How to stamp a workflow. Raises `WorkflowNotFound`."""
         if isinstance(workflow, Workflow):
             return ByCode(workflow)
-        if not isinstance(workflow, str):
-            raise InvalidPayload(f"workflow is {shown(workflow)}; it must be a workflow or the name of one")
+        workflow = name_of(workflow)
         known = self._registry.find(workflow)
         if known is not None:
             return ByCode(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from pyrula.errors import RunIdConflict, RunNotFound
 from pyrula.limiters import LimiterConfig
@@ -14,7 +14,7 @@ from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.model.run import FINAL, Run
 from pyrula.store.protocol import Gate, Store
 from pyrula.workflows.client import limiting, prepare, steering
-from pyrula.workflows.client.catalogue import Catalogue
+from pyrula.workflows.client.catalogue import Catalogue, name_of
 from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
 from pyrula.workflows.client.waits import Waits
@@ -23,6 +23,7 @@ from pyrula.workflows.workflow import Registry, Workflow
 if TYPE_CHECKING:
     from pyrula.workflows.client.blocking import BlockingClient
 
+_MOST_GATES: Final = 1_000_000
 Name = str | Workflow[..., Any]
 """A workflow, or the name of one that this process need not have imported."""
 
@@ -109,10 +110,8 @@ class WorkflowClient:
         """
         when = prepare.options(delay, run_at, expires_in)
         stamper = await self._catalogue.find(workflow)
-        many = [prepare.json_object(each, "params") for each in params]
-        ids: Sequence[str | None] = [None] * len(many) if run_ids is None else run_ids
-        if len(ids) != len(many):
-            raise ValueError(f"submit_many: {len(ids)} run_ids for {len(many)} params; give one for each")
+        many = prepare.json_objects("submit_many: params", params, "params")
+        ids = prepare.one_for_each("submit_many: run_ids", run_ids, many)
         submissions = [
             prepare.submission(stamper.name, data, stamper.stamp(each, priority), when, given)
             for each, data, given in zip(
@@ -167,7 +166,7 @@ class WorkflowClient:
         `RunCancelled`, `RunExpired`, `RunNotFound`, and TimeoutError, after which the run goes on.
         """
         within = None if timeout is None else prepare.duration("result: timeout", timeout)
-        found = await self._waits.ended(run_id, within)
+        found = await self._waits.ended(prepare.text("result: run_id", run_id), within)
         if found is None:
             run = await self.get(run_id)
             raise TimeoutError(
@@ -195,10 +194,8 @@ class WorkflowClient:
     ) -> list[str | None]:
         """Buffer events in this order, all or none; answers per event as `trigger` does."""
         stamper = await self._catalogue.find(workflow)
-        many = [prepare.json_object(event, "event") for event in events]
-        ids: Sequence[str | None] = [None] * len(many) if event_ids is None else event_ids
-        if len(ids) != len(many):
-            raise ValueError(f"trigger_many: {len(ids)} event_ids for {len(many)} events; give one for each")
+        many = prepare.json_objects("trigger_many: events", events, "event")
+        ids = prepare.one_for_each("trigger_many: event_ids", event_ids, many)
         buffered = [
             prepare.trigger_event(stamper.name, data, stamper.stamp_event(event), given)
             for event, data, given in zip(
@@ -218,6 +215,7 @@ class WorkflowClient:
         data = encode(payload, "payload", MAX_PAYLOAD)
         if event_id is not None:
             prepare.named("send_event: event_id", event_id)
+        prepare.text("send_event: run_id", run_id)
         if not await self._store.send_event(run_id, prepare.named("send_event: name", name), data, event_id):
             run = await self.get(run_id)
             raise RunNotFound(
@@ -226,7 +224,7 @@ class WorkflowClient:
 
     async def flush(self, workflow: Name, key: object = "") -> str | None:
         """Fire the buffer of `key` now; answers the run's id, None if that buffer is empty."""
-        return await self._store.flush(_name(workflow), prepare.stored_key(key) or "")
+        return await self._store.flush(name_of(workflow), prepare.stored_key(key) or "")
 
     # -- ending and restarting
 
@@ -236,12 +234,13 @@ class WorkflowClient:
 
         Its children are cancelled too. Raises `RunNotFound`.
         """
-        (before,) = await self._store.cancel([run_id])
+        (before,) = await self._store.cancel([prepare.text("cancel: run_id", run_id)])
         return self._existed(run_id, before) not in FINAL
 
     async def cancel_many(self, run_ids: Iterable[str]) -> list[bool]:
         """`cancel` for each of them, at once; False for those that had ended and those that are unknown."""
-        before = await self._store.cancel(list(run_ids))
+        known = prepare.several("cancel_many: run_ids", run_ids)
+        before = await self._store.cancel([prepare.text("cancel_many: run_id", each) for each in known])
         return [state != "" and state not in FINAL for state in before]
 
     async def retry(self, run_id: str) -> bool:
@@ -259,7 +258,7 @@ class WorkflowClient:
 
     async def get(self, run_id: str) -> Run:
         """The run, as it is now. Raises `RunNotFound`."""
-        run = await self._store.get(run_id)
+        run = await self._store.get(prepare.text("run_id", run_id))
         if run is None:
             raise unknown_run(run_id)
         return run
@@ -274,11 +273,11 @@ class WorkflowClient:
     ) -> RunPage:
         """Runs, newest first. state: as `Run.state` has it. key: of the run's fairness unit or first gate.
 
-        The page's `cursor` gives the next one. Raises ValueError for a state that does not exist or a limit
-        outside 1 to 1000.
+        The page's `cursor` gives the next one. Raises `InvalidPayload` for a state that does not exist, a limit
+        outside 1 to 1000, or a cursor that no page gave.
         """
-        steering.check_listing(state, limit)
-        name = None if workflow is None else _name(workflow)
+        steering.check_listing(state, limit, cursor)
+        name = None if workflow is None else name_of(workflow)
         found, following = await self._store.runs(name, state, prepare.stored_key(key), limit, cursor)
         return RunPage(found, following)
 
@@ -288,7 +287,7 @@ class WorkflowClient:
 
         Raises `RunNotFound`.
         """
-        reasons = await self._store.why(run_id)
+        reasons = await self._store.why(prepare.text("why: run_id", run_id))
         if reasons is None:
             raise unknown_run(run_id)
         return reasons
@@ -297,11 +296,14 @@ class WorkflowClient:
         """The counters in use: slots, tokens, who holds them, how many runs wait. name, key: of one gate, of
         one key.
         """
-        return await self._store.gates(name, prepare.stored_key(key), limit)
+        named = None if name is None else prepare.text("gates: name", name)
+        return await self._store.gates(
+            named, prepare.stored_key(key), prepare.page_length("gates: limit", limit, _MOST_GATES)
+        )
 
     async def buffers(self, workflow: Name | None = None) -> list[dict[str, Any]]:
         """Buffers of events that have not fired: workflow, key, count, when they are due."""
-        return await self._store.buffers(None if workflow is None else _name(workflow))
+        return await self._store.buffers(None if workflow is None else name_of(workflow))
 
     # -- steering: at once, for queued runs too; it outlives deploys
 
@@ -314,7 +316,7 @@ class WorkflowClient:
         `GateNotFound`, and `ConfigurationError` for a bad number.
         """
         number = steering.limit_number(gate, max)
-        await self._store.override(gate, prepare.stored_key(key), number, _within(expires_in))
+        await self._store.override(_gate(gate), prepare.stored_key(key), number, _within(expires_in))
 
     async def override_rate(
         self,
@@ -329,11 +331,11 @@ class WorkflowClient:
         as `override_limit`.
         """
         number = steering.rate_number(gate, per_second, burst)
-        await self._store.override(gate, prepare.stored_key(key), number, _within(expires_in))
+        await self._store.override(_gate(gate), prepare.stored_key(key), number, _within(expires_in))
 
     async def clear_override(self, gate: str, key: object = None) -> None:
         """Take back an override of the gate, or of one key of it: what runs are stamped with holds again."""
-        await self._store.override(gate, prepare.stored_key(key), None, None)
+        await self._store.override(_gate(gate), prepare.stored_key(key), None, None)
 
     async def pause(self, gate: str, key: object = None, until: Duration | datetime | None = None) -> None:
         """Start no run of this gate: for seconds or a timedelta, until an aware datetime, or (None) until
@@ -342,11 +344,11 @@ class WorkflowClient:
         What executes goes on. key: of one key only. Raises `GateNotFound`.
         """
         left = prepare.moment("pause: until", until, self._store.clock.wall())
-        await self._store.pause(gate, prepare.stored_key(key), left)
+        await self._store.pause(_gate(gate), prepare.stored_key(key), left)
 
     async def resume(self, gate: str, key: object = None) -> None:
         """End a pause of this gate, or of one key of it. Raises `GateNotFound`."""
-        await self._store.resume(gate, prepare.stored_key(key))
+        await self._store.resume(_gate(gate), prepare.stored_key(key))
 
     async def restamp(self, workflow: Name) -> int:
         """Give the queued runs of a workflow the current declaration; answers how many it was given to.
@@ -380,8 +382,8 @@ class WorkflowClient:
         return state
 
 
-def _name(workflow: Name) -> str:
-    return workflow.name if isinstance(workflow, Workflow) else workflow
+def _gate(name: str) -> str:
+    return prepare.text("gate", name)
 
 
 def _within(expires_in: Duration | None) -> int | None:

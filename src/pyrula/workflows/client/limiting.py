@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from pyrula.errors import WorkerNotFound
+from pyrula.errors import WorkerNotFound, shown
 from pyrula.limiters import LimiterConfig, PollRate
 from pyrula.limiters.wire import changes_to_json, config_from_json
 from pyrula.store.protocol import Store
@@ -24,6 +24,7 @@ class Changes(TypedDict, total=False):
 
 async def get(store: Store, worker_id: str) -> LimiterConfig:
     """What a live worker has, or will have once it has taken up what was set. Raises `WorkerNotFound`."""
+    prepare.named("get_limiter_config: worker_id", worker_id)
     live = {row["worker_id"]: row["limiters"] for row in await store.workers() if row["alive"]}
     if worker_id not in live:
         raise unknown_worker(worker_id, live)
@@ -52,4 +53,4 @@ async def configure(store: Store, worker_id: str | None, changes: Changes) -> di
 def unknown_worker(worker_id: str, live: Mapping[str, Any]) -> WorkerNotFound:
     """No live worker has that id: name those that do exist."""
     known = ", ".join(sorted(live)[:10]) or "none: start one with `pyrula worker MODULE`"
-    return WorkerNotFound(f"no live worker is called {worker_id!r}; there are: {known}")
+    return WorkerNotFound(f"no live worker is called {shown(worker_id)}; there are: {known}")

@@ -4,7 +4,7 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -99,6 +99,49 @@ def named(what: str, value: object) -> str:
             f"{what} is {shown(value)}; it must be printable text of 1 to {_LONGEST_ID} bytes"
         )
     return value
+
+
+def text(what: str, value: object) -> str:
+    """`value`, if it is text that a store can look for: any str but one with half a surrogate pair. Raises
+    `InvalidPayload`."""
+    if not isinstance(value, str):
+        raise InvalidPayload(f"{what} is {shown(value)}, a {type(value).__name__}; it must be a str")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidPayload(
+            f"{what} is {shown(value)}; half of a surrogate pair is no text: was it decoded with the right encoding?"
+        ) from None
+    return value
+
+
+def several(what: str, values: Any) -> list[Any]:
+    """`values` as a list. Raises `InvalidPayload` for what is one value, such as a str, and not several."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | bytearray | Mapping):
+        return list(values)
+    raise InvalidPayload(f"{what} is {shown(values)}; it must be a list: for one, give a list of one")
+
+
+def json_objects(what: str, values: object, at: str) -> list[dict[str, Any]]:
+    """`several`, each of them a `json_object`."""
+    return [json_object(each, at) for each in several(what, values)]
+
+
+def one_for_each(what: str, ids: object, many: Sequence[object]) -> Sequence[str | None]:
+    """The ids given for `many`; None for each if none were. Raises `InvalidPayload` if they are not as many."""
+    if ids is None:
+        return [None] * len(many)
+    given: list[str | None] = several(what, ids)
+    if len(given) != len(many):
+        raise InvalidPayload(f"{what}: {len(given)} for {len(many)}; give one for each")
+    return given
+
+
+def page_length(what: str, limit: object, most: int) -> int:
+    """`limit`, if it is an int from 1 to `most`. Raises `InvalidPayload`."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
+        raise InvalidPayload(f"{what} is {shown(limit)}; it must be an int from 1 to {most}")
+    return limit
 
 
 def stored_key(key: object) -> str | None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+import re
+from typing import Final, get_args
 
-from pyrula.errors import ConfigurationError, shown
+from pyrula.errors import ConfigurationError, InvalidPayload, shown
 from pyrula.model.run import RunState
 from pyrula.policies.limit import Limit
 from pyrula.policies.rate import Rate
+from pyrula.workflows.client import prepare
 
 _STATES: Final = get_args(RunState)
 _LONGEST_PAGE: Final = 1000
+_CURSOR: Final = re.compile(r"[0-9]{0,18}(\.[0-9]{0,18})*", re.ASCII)
+"""A run's number on each shard, as a page gives them."""
 
 
 def limit_number(gate: str, max: int) -> int:
     """The number of an override of a Limit. Raises `ConfigurationError`."""
     if max == 0 and not isinstance(max, bool):
         raise ConfigurationError(
-            f"gate {gate!r}: max is 0; it must be at least 1: to start nothing, pause the gate"
+            f"gate {shown(gate)}: max is 0; it must be at least 1: to start nothing, pause the gate"
         )
     policy = Limit(None, max)
     _check(gate, policy)
@@ -35,12 +39,13 @@ def _check(gate: str, policy: Limit | Rate) -> None:
     try:
         policy.check(gate)
     except ConfigurationError as error:
-        raise ConfigurationError(f"gate {gate!r}: override of {str(error).partition(': ')[2]}") from None
+        raise ConfigurationError(f"gate {shown(gate)}: override of {str(error).partition(': ')[2]}") from None
 
 
-def check_listing(state: str | None, limit: Any) -> None:
-    """Raise ValueError unless `state` is one of a run's, and `limit` a page's length."""
-    if state is not None and state not in _STATES:
-        raise ValueError(f"runs: state is {shown(state)}; it must be one of {', '.join(_STATES)}")
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _LONGEST_PAGE:
-        raise ValueError(f"runs: limit is {shown(limit)}; it must be an int from 1 to {_LONGEST_PAGE}")
+def check_listing(state: object, limit: object, cursor: object = None) -> None:
+    """Raise `InvalidPayload` unless `state` is one of a run's, `limit` a page's length and `cursor` a page's."""
+    if state is not None and (not isinstance(state, str) or state not in _STATES):
+        raise InvalidPayload(f"runs: state is {shown(state)}; it must be one of {', '.join(_STATES)}")
+    prepare.page_length("runs: limit", limit, _LONGEST_PAGE)
+    if cursor is not None and not (isinstance(cursor, str) and _CURSOR.fullmatch(cursor)):
+        raise InvalidPayload(f"runs: cursor is {shown(cursor)}; take it from the page before")
