@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from pyrula.errors import ConfigurationError, shown
-from pyrula.model.duration import SECOND
+from pyrula.model.duration import LONGEST, SECOND
 
 LIMITABLES: Final = (
     "workflow",
@@ -114,10 +114,9 @@ def microseconds(name: str, value: Duration) -> int:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if not finite(seconds):
         raise _wrong(name, value, "a number of seconds, or a timedelta")
-    us = round(seconds * SECOND)
-    if us < MIN_INTERVAL:
-        raise _wrong(name, value, "0.001 seconds or more")
-    return us
+    if not MIN_INTERVAL <= seconds * SECOND <= LONGEST:
+        raise _wrong(name, value, "0.001 seconds or more, and at most a hundred years")
+    return round(seconds * SECOND)
 
 
 def time_windows(given: Mapping[str, Duration] | None, known: tuple[str, ...] = LIMITABLES) -> dict[str, int]:
@@ -212,7 +211,9 @@ def whole(value: object, at_least: int = 0) -> bool:
 
 def finite(value: object) -> bool:
     """Whether `value` is a number, neither NaN nor infinite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, int) or math.isfinite(value)  # an int may be too large to be asked
 
 
 def _is_disk(name: object) -> bool:

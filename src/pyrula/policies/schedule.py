@@ -53,6 +53,8 @@ class Cron:
         if not isinstance(self.expr, str):
             raise refusal(workflow, "Cron.expr", self.expr, 'a str such as "0 9 * * *"')
         try:
+            if not isinstance(self.tz, str):
+                raise TypeError
             _zone(self.tz)
         except (ValueError, TypeError, KeyError, OSError):
             raise refusal(workflow, "Cron.tz", self.tz, 'an IANA time zone such as "Europe/Berlin"') from None

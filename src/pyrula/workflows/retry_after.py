@@ -12,7 +12,7 @@ class RetryAfter(Exception):
     seconds: seconds or a timedelta, 0 or more. gate: the name of the gate of this run to close, for this
     run's key, until then (the latest time wins); None closes its first rate gate, else its first limit gate,
     else it holds back this run alone. It costs no attempt; the restart takes a token. Raises
-    `ConfigurationError` for a bad duration.
+    `ConfigurationError` for a bad duration, or a gate that is no name.
     """
 
     def __init__(self, seconds: Duration, gate: str | None = None) -> None:
@@ -22,6 +22,10 @@ class RetryAfter(Exception):
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be {error}") from None
         if delay < 0:
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be 0 or more")
+        if gate is not None and not isinstance(gate, str):
+            raise ConfigurationError(
+                f"RetryAfter.gate is {shown(gate)}; it must be the name of a gate, or None"
+            )
         super().__init__(
             f"retry after {seconds}" if gate is None else f"retry after {seconds}, gate {gate!r}"
         )

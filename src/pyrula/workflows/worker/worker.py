@@ -15,11 +15,12 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from pyrula.clock import Clock, SystemClock
-from pyrula.errors import ConfigurationError, shown
+from pyrula.errors import ConfigurationError, InvalidPayload, shown
 from pyrula.limiters import LimiterConfig, PollRate, Stats
 from pyrula.model.duration import Duration, positive_us, to_us
 from pyrula.store.protocol import Store
 from pyrula.workflows.body.port import Tracer
+from pyrula.workflows.client.prepare import named
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.lives import Lives, Setting
 from pyrula.workflows.worker.stop import stop
@@ -83,6 +84,8 @@ class Worker:
         heartbeat: bool = True,
         streams: bool = True,
     ) -> None:
+        if not hasattr(store, "place"):
+            raise _refusal("store", store, "a store, as open_store() gives it")
         if not _whole(max_concurrent_runs):
             raise _refusal("max_concurrent_runs", max_concurrent_runs, "an int, 1 or more")
         lease = _duration("lease_seconds", lease_seconds, positive_us)
@@ -96,7 +99,7 @@ class Worker:
             else default_registry
         )
         self._clock: Clock = clock or getattr(store, "clock", None) or SystemClock()
-        self.worker_id = worker_id if worker_id is not None else f"{platform.node()}-{os.getpid()}"
+        self.worker_id = _named("worker_id", worker_id) or f"{platform.node()}-{os.getpid()}"
         self._grace = _duration("grace_seconds", grace_seconds, to_us)
         options = {
             "limits": limits,
@@ -105,7 +108,9 @@ class Worker:
             "task_poller_pool_size": task_poller_pool_size,
             "task_poller_limiter": task_poller_limiter,
         }
-        self._limits = Limits.of(self._clock, self.worker_id, cluster or f"store {store.place}", options)
+        self._limits = Limits.of(
+            self._clock, self.worker_id, _named("cluster", cluster) or f"store {store.place}", options
+        )
         self._on_stuck = on_stuck
         self._setting = Setting(
             store=store,
@@ -251,10 +256,23 @@ def _served(workflows: Registry | Iterable[Workflow[..., Any] | str] | None, kno
         return known
     if isinstance(workflows, Registry):
         return workflows
+    if isinstance(workflows, str) or not isinstance(workflows, Iterable):
+        raise _refusal("workflows", workflows, "a Registry, or a list of workflows or their names")
     served = Registry()
     for workflow in workflows:
+        if not isinstance(workflow, str | Workflow):
+            raise _refusal("workflows", workflow, "of workflows (functions under @workflow) or their names")
         served.add(known.get(workflow) if isinstance(workflow, str) else workflow)
     return served
+
+
+def _named(what: str, name: object) -> str | None:
+    if name is None:
+        return None
+    try:
+        return named(f"Worker: {what}", name)
+    except InvalidPayload as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _whole(value: object) -> bool:

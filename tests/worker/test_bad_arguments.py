@@ -1,0 +1,42 @@
+"""What a worker can't be made with is refused where it is made, by name and value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyrula.workflows import ConfigurationError, PollRate, RetryAfter, Worker, open_store
+
+
+@pytest.mark.parametrize(
+    ("argument", "values"),
+    [
+        ("store", [None, 7, "sqlite://"]),
+        ("workflows", ["sync", b"sync", 7, [None], [len]]),
+        ("worker_id", ["", 7, True, b"w", "a\0b", "\ud800", "x" * 501, ["w"]]),
+        ("cluster", ["", 7, ["c"], "\ud800"]),
+        ("max_concurrent_runs", [0, True, 1.5, "1", None]),
+        ("lease_seconds", [0, 0.05, True, "30", float("nan"), 10**400]),
+        ("stall_seconds", [0, -1, None]),
+        ("grace_seconds", [-1, None, float("inf")]),
+        ("limiter_check_frequency", [0, True, float("nan"), 1e308, 10**400, -(10**400)]),
+        ("task_poller_pool_size", [0, True, 1.5]),
+    ],
+)
+def test_a_worker_with_an_argument_that_it_cannot_keep_is_refused(argument: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(ConfigurationError, match=argument):
+            Worker(**{"store": open_store("sqlite://"), argument: value})
+
+
+@pytest.mark.parametrize("window", [0, True, "60", float("inf"), 1e308, 10**400, -(10**400)])
+def test_the_window_of_a_poll_rate_is_at_most_a_hundred_years(window: Any) -> None:
+    with pytest.raises(ConfigurationError, match="time_window"):
+        PollRate(limit=1, time_window=window)
+
+
+@pytest.mark.parametrize("gate", [7, True, b"gate", ["gate"], object()])
+def test_a_retry_after_closes_a_gate_by_its_name(gate: Any) -> None:
+    with pytest.raises(ConfigurationError, match="gate"):
+        RetryAfter(1, gate)
