@@ -69,6 +69,22 @@ async def test_a_submit_by_another_process_is_started_at_once(url: str) -> None:
         assert sorted(waits)[5] < 0.5
 
 
+async def test_a_client_that_gives_up_while_it_asks_is_told_of_later_ends(url: str) -> None:
+    """Whoever asks to be told may be cancelled before that is written down."""
+    async with open_store(url) as ours, open_store(url) as theirs, Worker(ours, registry=registry):
+        client = client_of(theirs)
+        await client.result(await client.submit("double", {"n": 1}), timeout=30)
+        await asyncio.sleep(0.5)
+        for _ in range(5):
+            asking = asyncio.ensure_future(theirs.finished([], None))
+            await asyncio.sleep(0)
+            asking.cancel()
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            assert await client.result(await client.submit("double", {"n": 2}), timeout=30) == 4
+            assert loop.time() - began < 5
+
+
 def test_the_server_counts(counting_server: Server) -> None:
     with psycopg.connect(counting_server.url()) as connection:
         before = len(_statements(counting_server))

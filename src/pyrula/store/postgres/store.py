@@ -215,7 +215,11 @@ class PostgresStore(ShardStore):
         if pid is None or self._sleep.waits:
             return False
         self._sleep.waits = True
-        await self.append(lambda tx: self._sleep.lie_down(tx, pid))
+        try:
+            await self.append(lambda tx: self._sleep.lie_down(tx, pid))
+        except BaseException:  # a caller that gives up takes the question back with it
+            self._sleep.waits = False
+            raise
         return True
 
     @property

@@ -48,7 +48,7 @@ class Sleep:
         """A client of it has asked to be told of runs that end."""
         self._asleep = False  # it is written down, with the connection that listens now
         self._is_written = False  # it is written down, maybe with one that is gone
-        self._lay_down = False
+        self._lies_down = False  # a turn has written it down and is not committed yet
 
     @property
     def channels(self) -> tuple[str, str]:
@@ -73,19 +73,20 @@ class Sleep:
         sleeps = has_room and handed.next_in != 0 and not handed.lost
         if sleeps and pid is not None and not self._asleep:
             tx.run("wake.sleep", self._name, _WORKER, pid, tx.now)
-            self._asleep = self._is_written = self._lay_down = True
+            self._is_written = self._lies_down = True
         elif self._is_written and not has_room:
             self.rise(tx)
 
     def rise(self, tx: Tx) -> None:
         """No worker of it wants to be woken, until the next one finds nothing to do."""
         tx.run("wake.rise", self._name, _WORKER)
-        self._asleep = self._is_written = False
+        self._asleep = self._lies_down = self._is_written = False
 
     def just_lay_down(self) -> bool:
-        """Once after each time that it was written down as asleep."""
-        lay_down, self._lay_down = self._lay_down, False
-        return lay_down
+        """After a turn's commit: whether it is written down as asleep since then, and was not told of work yet."""
+        lies_down, self._lies_down = self._lies_down, False
+        self._asleep = self._asleep or lies_down
+        return lies_down
 
     def look(
         self, connection: Connection, request: TurnRequest, served: frozenset[str], broom: Broom
@@ -114,14 +115,14 @@ class Sleep:
         """Whether a message is about somebody here; it may end a sleep."""
         if channel is None:
             if text != GLANCE:  # maybe one was missed
-                self._asleep = self.waits = False
+                self._asleep = self._lies_down = self.waits = False
             return True
         if channel == self._channel:
             return text == WORK or text in self.here
         if text == "end":
             self.waits = False
         else:
-            self._asleep = self._is_written = False
+            self._asleep = self._lies_down = self._is_written = False
         return True
 
     # -- others
