@@ -136,7 +136,7 @@ class Stage:
 
     # -- the port
 
-    def now(self) -> int:
+    def now(self, shard: int = 0) -> int:
         return START + self.clock.monotonic()
 
     async def record(self, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:

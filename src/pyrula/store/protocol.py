@@ -98,7 +98,7 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due
     (0: take another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not
     alive any more. limiters: a change of its limiters made from elsewhere: its number, and JSON
-    (`pyrula.limiters.wire`).
+    (`pyrula.limiters.wire`). nows: the time of each of several shards: what a run waits for is due by its own.
     """
 
     now: int
@@ -108,12 +108,14 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     next_in: int | None = None
     lost: bool = False
     limiters: tuple[int, bytes] | None = None
+    nows: Mapping[int, int] = {}
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A worker and what it serves. declarations: workflow name → JSON of its declaration
     (Workflow.declaration()); codes: workflow name → digest of its body's code; schedules: workflow name →
-    (schedule JSON, Submission) list (None: that one lives on another shard); units: what else it serves, by `served_name`.
+    (schedule JSON, Submission) list (None: that one lives on another shard); units: what else it serves, by
+    `served_name`.
     """
 
     incarnation: str

@@ -197,6 +197,7 @@ class Turns:
             next_in=min(known) if known else None,
             lost=any(seat.lost for seat in life.seats) and not any(seat.registered for seat in life.seats),
             limiters=max(changes, default=None),
+            nows={seat.shard: handed.now for seat, handed in came},
         )
 
     async def close(self) -> None:

@@ -137,7 +137,7 @@ class Body:
         with."""
         call, entry = self.ask(kind, name)
         if entry is None:
-            due = None if duration is None else self.port.now() + duration
+            due = None if duration is None else self.port.now(self.claim.lease.shard) + duration
             call.wait = Entry(*call.key, kind, name, "waiting", None, due)
         elif entry.status == "waiting":
             call.wait, call.stored = entry, True

@@ -183,7 +183,7 @@ class Context:
     def now(self) -> datetime:
         """The store's time, as an aware datetime in UTC; a replay sees the time it first saw."""
         body = self._body
-        us = decode(body.answered("now", "now", msgspec.json.encode(body.port.now())))
+        us = decode(body.answered("now", "now", msgspec.json.encode(body.port.now(body.claim.lease.shard))))
         return _EPOCH + timedelta(microseconds=us)
 
     def random(self) -> float:

@@ -37,8 +37,8 @@ class Port(Protocol):
     clock: Clock
     tracer: Tracer | None
 
-    def now(self) -> int:
-        """The store's time, in µs, as well as it is known here."""
+    def now(self, shard: int) -> int:
+        """The time of a shard of the store, in µs, as well as it is known here."""
 
     async def record(self, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
         """Append to the log; the entries as the store settled them. Raises `LeaseLost`."""

@@ -208,6 +208,7 @@ async def _pause(body: Body, call: Call, tries: int, delay: int) -> None:
     pause = body.teller.call(call.branch, key, "sleep", call.name)
     entry = body.teller.log.get(*key)
     pause.stored = entry is not None
-    pause.wait = entry or Entry(*key, "sleep", call.name, "waiting", None, body.port.now() + delay)
+    due = body.port.now(body.claim.lease.shard) + delay
+    pause.wait = entry or Entry(*key, "sleep", call.name, "waiting", None, due)
     await body.teller.told(pause)
     call.branch.call = call

@@ -58,7 +58,7 @@ class Executions:
         self.streams: Streams | None = None
         self._tray: list[tuple[Lease, Outcome]] = []
         self._over = 0
-        self._ahead = 0
+        self._ahead: dict[int, int] = {}
         self.completed = 0
 
     # -- what the turn calls
@@ -114,9 +114,10 @@ class Executions:
         if outcomes and self.streams is not None:
             self.streams.handed_in(outcomes, refused)
 
-    def know(self, now: int) -> None:
-        """The store has said what time it is."""
-        self._ahead = now - self.clock.monotonic()
+    def know(self, nows: Mapping[int, int]) -> None:
+        """The store has said what time it is on its shards."""
+        here = self.clock.monotonic()
+        self._ahead.update({shard: now - here for shard, now in nows.items()})
 
     def lose_all(self) -> None:
         """The leases are gone: stop everything, hand in nothing."""
@@ -141,9 +142,9 @@ class Executions:
 
     # -- the port of bodies
 
-    def now(self) -> int:
-        """The store's time, by the clock of this process since the store last said it."""
-        return self.clock.monotonic() + self._ahead
+    def now(self, shard: int) -> int:
+        """A shard's time, by the clock of this process since the shard last said it."""
+        return self.clock.monotonic() + self._ahead.get(shard, 0)
 
     async def record(self, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
         """Append to a log, however long the store needs. Raises `LeaseLost`."""

@@ -99,7 +99,7 @@ class Turns:
             return None
         finally:
             self._limits.began(wanted, claims)
-        executions.know(handed.now)
+        executions.know(handed.nows or {0: handed.now})
         executions.handed_in(outcomes, handed.refused)
         if handed.lost:
             self.lose("the store has given this worker up: its leases had lapsed")
