@@ -243,8 +243,14 @@ class Reader:
         for number in failed:  # sent again with the next ones
             self._committed.pop(number, None)
         if failed:
-            _log.warning(
-                "offsets of %s, partitions %s, were not committed: %s", self._stream.topic, failed, error
+            usual = error is not None and error.code() in _REBALANCING
+            level = logging.DEBUG if usual else logging.WARNING
+            _log.log(
+                level,
+                "offsets of %s, partitions %s, were not committed: %s",
+                self._stream.topic,
+                failed,
+                error,
             )
 
     # -- rebalances: called by the client, in this thread, from inside a poll
@@ -353,6 +359,7 @@ class _Seldom(logging.Filter):
         return True
 
 
+_REBALANCING: Final = frozenset({KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION})
 _SAME_SECONDS: Final = 30.0
 _DIFFERENT: Final = 1000
 _client_log.addFilter(_Seldom())
