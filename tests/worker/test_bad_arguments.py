@@ -36,7 +36,7 @@ def test_the_window_of_a_poll_rate_is_at_most_a_hundred_years(window: Any) -> No
         PollRate(limit=1, time_window=window)
 
 
-@pytest.mark.parametrize("gate", [7, True, b"gate", ["gate"], object()])
+@pytest.mark.parametrize("gate", [7, True, b"gate", ["gate"], object(), "half a pair: \ud83d"])
 def test_a_retry_after_closes_a_gate_by_its_name(gate: Any) -> None:
     with pytest.raises(ConfigurationError, match="gate"):
         RetryAfter(1, gate)

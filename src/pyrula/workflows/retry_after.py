@@ -22,7 +22,7 @@ class RetryAfter(Exception):
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be {error}") from None
         if delay < 0:
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be 0 or more")
-        if gate is not None and not isinstance(gate, str):
+        if gate is not None and not (isinstance(gate, str) and gate.isprintable()):
             raise ConfigurationError(
                 f"RetryAfter.gate is {shown(gate)}; it must be the name of a gate, or None"
             )

@@ -22,6 +22,7 @@ from pyrula.workflows.body.port import Port
 from pyrula.workflows.body.redo import Asked, made_anew
 from pyrula.workflows.body.replay import asker, described
 from pyrula.workflows.body.teller import Teller
+from pyrula.workflows.client.prepare import text
 from pyrula.workflows.workflow import Workflow
 
 
@@ -166,6 +167,8 @@ class Body:
                 f"ctx.{kind} ({name!r}) was asked for inside step {place.step!r}, which is recorded as one: "
                 "ask in the body, and pass the answer to the step as an argument"
             )
+        if type(name) is not str or not name.isascii():
+            text(f"ctx.{kind}: the name", name)  # one that the log can't hold would fail turn after turn
         if self.closing:
             raise BodyClosed(
                 f"run {self.claim.run_id} has parked or ended: ctx.{kind} ({name!r}) comes too late"

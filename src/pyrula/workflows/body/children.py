@@ -9,6 +9,7 @@ from pyrula.model.payload import encode
 from pyrula.model.step import Entry
 from pyrula.workflows.body.call import Call, mark
 from pyrula.workflows.body.place import PLACE, Inside
+from pyrula.workflows.client.prepare import named
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body
@@ -66,7 +67,8 @@ async def _submit(
     claim = body.claim
     branch, number = call.key
     usual = f"{claim.run_id}/{branch}:{number}" + (f"@{claim.attempt}" if claim.attempt > 1 else "")
-    run_id = options.pop("run_id", None) or usual
+    given = options.pop("run_id", None)
+    run_id = usual if given is None else named("child: run_id", given)
     place = PLACE.set(Inside(body, call.name, ""))
     try:
         return await body.port.submit_child(workflow, params, run_id, claim.run_id, options)

@@ -13,6 +13,7 @@ from pyrula.model.step import ErrorValue
 from pyrula.policies.retry import RetryStamp
 from pyrula.workflows.retry_after import RetryAfter
 
+_LONGEST_NAME = 200
 _LONGEST_MESSAGE = 10_000
 _LONGEST_TRACEBACK = 20_000
 
@@ -61,9 +62,9 @@ def error_value(error: BaseException) -> bytes:
         message = f"<{type(error).__name__}, whose __str__ raised {type(broken).__name__}>"
     lines = "".join(traceback.format_exception(error)) if error.__traceback__ is not None else None
     value = ErrorValue(
-        type(error).__name__,
+        _text(type(error).__name__, _LONGEST_NAME),
         _text(message, _LONGEST_MESSAGE),
-        code if isinstance(code, str) else None,
+        _text(code, _LONGEST_NAME) if isinstance(code, str) else None,
         None if lines is None else _text(lines, _LONGEST_TRACEBACK),
     )
     return msgspec.json.encode(value)

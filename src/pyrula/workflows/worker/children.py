@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pyrula.errors import InvalidPayload, RunIdConflict, WorkflowNotFound, shown
-from pyrula.model.duration import positive_us, to_us
-from pyrula.model.payload import decode, encode
+from pyrula.model.payload import decode
 from pyrula.policies.stamp import Stamped, stamp_by_declaration, stamp_run
 from pyrula.store.protocol import Store, Submission
+from pyrula.workflows.client import prepare
 from pyrula.workflows.workflow import Registry, Workflow
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OPTIONS: Final = frozenset({"priority", "delay", "run_at", "expires_in"})
 
 
@@ -33,17 +31,18 @@ async def submit_child(
         raise TypeError(
             f"run_child takes no {', '.join(unknown)}; it takes run_id, {', '.join(sorted(_OPTIONS))}"
         )
-    given = {} if params is None else dict(params)
-    data = encode(given, "params")
+    given = prepare.json_object(params, "params")
+    data = prepare.encoded(given, "params")
+    when = prepare.options(options.get("delay"), options.get("run_at"), options.get("expires_in"))
     name, stamped = await _stamped(store, registry, workflow, given, options.get("priority"))
     made = Submission(
         workflow=name,
         params=data,
         stamped=stamped,
         run_id=run_id,
-        delay=_duration("delay", options.get("delay"), to_us) or None,
-        run_at=_instant(options.get("run_at")),
-        expires_in=_duration("expires_in", options.get("expires_in"), positive_us),
+        delay=when.delay,
+        run_at=when.run_at,
+        expires_in=when.expires_in,
         parent=parent,
     )
     (answer,) = await store.submit([made])
@@ -73,23 +72,3 @@ async def _stamped(
             f"no workflow {shown(name)}: this worker has imported none of that name, and none was registered"
         )
     return name, stamp_by_declaration(decode(declaration), params, priority)
-
-
-def _duration(what: str, value: object, convert: Any) -> int | None:
-    if value is None:
-        return None
-    try:
-        us: int = convert(value)
-    except ValueError as error:
-        raise InvalidPayload(f"child: {what} is {shown(value)}; it must be {error}") from None
-    if us < 0:
-        raise InvalidPayload(f"child: {what} is {shown(value)}; it must be 0 or more")
-    return us
-
-
-def _instant(value: object) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, datetime) or value.utcoffset() is None:
-        raise InvalidPayload(f"child: run_at is {shown(value)}; it must be an aware datetime")
-    return (value - _EPOCH) // timedelta(microseconds=1)
