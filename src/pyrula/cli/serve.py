@@ -67,7 +67,14 @@ def serve(
     store: StoreUrl = None,
 ) -> None:
     """Serve HTTP and the page (/ui) until SIGTERM or SIGINT: waits are answered at once, bodies get the grace."""
-    from pyrula.web.access import Tokens, is_loopback  # the extra `http` is wanted by this command alone
+    try:  # the extra `http` is wanted by this command alone
+        import starlette  # noqa: F401 - asked for by name, so that what else fails to import keeps its traceback
+        import uvicorn  # noqa: F401 - likewise
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"serve: it needs {error.name}, of the extra http: pip install 'pyrula-workflows[http]'"
+        ) from None
+    from pyrula.web.access import Tokens, is_loopback
 
     if token_file is None and not is_loopback(host):
         raise ConfigurationError(
