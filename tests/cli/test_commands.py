@@ -1,6 +1,7 @@
 """The commands, as a user types them: what they print, and how they exit."""
 
 import json
+import sys
 
 import pytest
 
@@ -176,3 +177,25 @@ def test_errors_are_json_for_programs(pyrula):
     told = pyrula("why", "nonesuch", "--json")
     assert told.code == 1
     assert json.loads(told.out)["error"]["code"] == "run_not_found"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nonesuch",), ("why",), ("override", "sync.limit"), ("runs", "--limit", "0")]
+)
+def test_wrong_use_is_json_for_programs_too(pyrula, arguments):
+    pyrula("migrate")
+    told = pyrula(*arguments, "--json")
+    assert told.code == 2
+    assert json.loads(told.out)["error"]["code"] == "wrong_use"
+
+
+def test_it_tells_its_version(pyrula):
+    told = pyrula("--version")
+    assert (told.code, told.out.split()[0]) == (0, "pyrula")
+
+
+def test_serve_without_its_extra_says_what_to_install(pyrula, monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    told = pyrula("serve")
+    assert told.code == 2
+    assert "pip install 'pyrula-workflows[http]'" in told.err

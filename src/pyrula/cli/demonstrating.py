@@ -52,6 +52,11 @@ def demo(
             console.print(
                 f"all {len(rows)} promises kept, measured by the bodies' own notes", style="bold green"
             )
+        console.print(
+            "The rows of starts show the span that came nearest to its bound; (+1 s) is how late a busy machine "
+            "may make a start, which is never early.",
+            style="dim",
+        )
 
     show([row._asdict() for row in rows], as_json, render)
     if broken:

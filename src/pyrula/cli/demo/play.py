@@ -162,7 +162,7 @@ async def _submit_all(stage: Stage) -> None:
             params = {"tenant_id": name, "account": account, "seconds": seconds}
             stage.runs[await stage.client.submit("sync_account", params)] = name
             await stage.clock.sleep(int(between * SECOND))
-        stage.tell(f"{name}: {count} runs of {seconds:g} s submitted")
+        stage.tell(f"{name}: the last of {count} runs of {seconds:g} s submitted")
 
     await asyncio.gather(*(tenant(name, *load) for name, load in _TENANTS.items()))
 
@@ -175,7 +175,7 @@ async def _send_all(stage: Stage) -> None:
             await stage.client.trigger(workflow, event)
             stage.events[workflow][event["id"]] = sent  # type: ignore[index]  # its values are of two types
             await stage.clock.sleep(int(between * SECOND))
-        stage.tell(f"{workflow}: {count} events of {key} sent")
+        stage.tell(f"{workflow}: the last of {count} events of {key} sent")
 
     await asyncio.gather(
         *(send("digest", "user_id", key, *load) for key, load in _DIGESTS.items()),
