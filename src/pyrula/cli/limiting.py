@@ -301,11 +301,10 @@ def _object(text: str) -> dict[str, Any]:
 
 def _tell(out: Console, answers: Mapping[str, Any]) -> None:
     for name, config in answers.items():
-        text = msgspec.json.encode(config["limits"]).decode()
+        limits = config["limits"]
+        text = f"limits {msgspec.json.encode(limits).decode()}" if limits else "no limits"
         rate = config["task_poller_limiter"]
         more = f", {rate['limit']} polls in {rate['time_window']:g} s" if rate else ""
-        out.print(
-            f"{name}: limits {text}{more}, looks every {config['limiter_check_frequency']:g} s", markup=False
-        )
+        out.print(f"{name}: {text}{more}, looks every {config['limiter_check_frequency']:g} s", markup=False)
     if not answers:
         out.print("no worker is alive")

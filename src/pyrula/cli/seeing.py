@@ -61,7 +61,8 @@ def _run_row(run: Run, at: Any) -> tuple[Any, ...]:
     if run.started_at is not None:
         took = span(max(0.0, ((run.finished_at or at) - run.started_at).total_seconds()))
     keys = ", ".join(dict.fromkeys(key_text(key) for key in run.keys.values()))
-    ended = f"{run.error['type']}: {run.error['message']}" if run.error and "type" in run.error else None
+    over = run.error if run.state != "executing" else None  # then it is of an earlier attempt
+    ended = f"{over['type']}: {over['message']}" if over and "type" in over else None
     what = Text(line(ended), "red") if ended else line(run.params)
     return (
         run.run_id,
@@ -157,6 +158,11 @@ def _some(names: Sequence[str], most: int = 2) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def _fires(due_at: datetime, at: datetime) -> str:
+    late = (at - due_at).total_seconds()
+    return ago(due_at, at) if late < 1 else f"overdue by {span(late)}: does a worker run?"
+
+
 def buffers(
     workflow: Annotated[str | None, typer.Argument(help="Of this workflow; of all if left out.")] = None,
     *,
@@ -177,7 +183,7 @@ def buffers(
                 key_text(each["key"]),
                 str(each["count"]),
                 ago(each["opened_at"], at),
-                ago(each["due_at"], at),
+                _fires(each["due_at"], at),
             )
             for each in found
         ]
