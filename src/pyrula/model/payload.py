@@ -7,6 +7,7 @@ the check is a walk of our own, which names the path of what it refuses.
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, Final
@@ -115,6 +116,10 @@ def _check_text(value: str) -> None:
 def _advice(value: object) -> str:
     if isinstance(value, (str, int, float)):
         return f"pass a plain {next(t.__name__ for t in (str, int, float) if isinstance(value, t))}"
+    if is_dataclass(value):
+        return "pass dataclasses.asdict(value) and annotate the body's parameter with the dataclass"
+    if isinstance(value, msgspec.Struct):
+        return "pass msgspec.to_builtins(value) and annotate the body's parameter with the Struct"
     return _ADVICE.get(type(value).__name__, "pass null, bool, numbers, text, lists and dicts only")
 
 

@@ -23,7 +23,7 @@ from pyrula.store.sqlite.store import SqliteStore
 _SPACES: Final = re.compile(r"\s+(?=[a-z]+://)")
 RETENTION: Final = timedelta(days=7)
 _KINDS: Final = (
-    '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" (an absolute path) '
+    '"sqlite:///runs.db" (a file, from the current folder), "sqlite:////var/runs.db" (an absolute path), '
     '"sqlite://" (in memory), or "postgresql://user@host/database"'
 )
 

@@ -34,14 +34,21 @@ def override(
     else:
         kind = "limit" if isinstance(number, int) else "rate"
         if kind not in known:
-            other, use = ("rate", "override_rate") if kind == "limit" else ("limit", "override_limit")
+            other, use = ("rate", "per_second") if kind == "limit" else ("limit", "max")
             raise ConfigurationError(
                 f"gate {gate!r} is a {other}, and was to be overridden with the number of a {kind}, "
-                f"{shown(number)}; use {use}"
+                f"{_said(number)}; override_{other} gives it {use}"
             )
         expires_at = None if expires_in is None else tx.now + expires_in
         tx.run("steer.set", gate, *_target(key), kind, msgspec.json.encode(number).decode(), expires_at)
     _changed(tx, gate, key)
+
+
+def _said(number: Number) -> str:
+    if isinstance(number, int):
+        return f"max {number}"
+    p, q, burst = number
+    return f"{p / q:g} a second, burst {burst}"
 
 
 def pause(tx: Tx, gate: str, key: str | None, until: int | None, known: set[str] | None = None) -> None:
