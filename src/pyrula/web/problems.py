@@ -26,7 +26,7 @@ TITLES: Final[Mapping[str, tuple[int, str]]] = {
     "internal": (500, "The server made a mistake"),
     "time_limit": (503, "The answer took too long"),
     # what pyrula refuses
-    "configuration": (422, "That number can't be kept"),
+    "configuration": (422, "That can't be kept"),
     "invalid_payload": (422, "A value was refused"),
     "invalid_params": (422, "The body of the workflow does not take these params"),
     "key_failed": (422, "A key function gave no key"),
