@@ -230,7 +230,9 @@ def _held_back(reason: Reason, known: Known) -> Said:
 
 
 def _partition_stopped(reason: Reason, known: Known) -> Said:
-    return Said(f"partition {reason['partition']} has stopped at it, on {reason['worker_id']}: {reason['why']}")
+    return Said(
+        f"partition {reason['partition']} has stopped at it, on {reason['worker_id']}: {reason['why']}"
+    )
 
 
 def _set_aside(reason: Reason, known: Known) -> Said:

@@ -13,7 +13,6 @@ from pyrula.model.step import Entry
 from pyrula.store.shard.settle import match_waits
 from pyrula.store.shard.tx import Tx
 
-
 Ask = tuple[str, Lease, Sequence[Entry]]
 """Incarnation, lease, and what is to be appended under it."""
 
