@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from pyrula.kafka import KafkaRecord
 from pyrula.workflows import Registry
 from tests.kafka.scene import Scene, at, stats
 
@@ -107,3 +110,65 @@ async def test_a_stopped_partition_goes_on_with_a_worker_that_has_a_dead_letter_
         await scene.until(lambda: at(again, 0).committed == 4)
         assert stats(again).dead_letters == 2
         assert {message.value() for message in broker.all_of(letters, 1, 2)} == {b'"poison"', b"{"}
+
+
+def read_order(value: bytes | None) -> object:
+    if value == b"not json":
+        return {"when": {1, 2}}
+    return json.loads(value or b"null")["order"]
+
+
+async def test_a_value_function_makes_the_params_and_a_record_it_fails_for_is_a_dead_letter(broker, topic):
+    async with Scene(broker, topic(1), 1) as scene:
+        letters, seen = topic(1), []
+
+        async def orders(ctx, record):
+            seen.append(record["value"])
+
+        scene.declare(orders, dead_letter_topic=letters, value=read_order)
+        scene.send([{"order": 7}, {"parcel": 8}, b"not json", {"order": {"id": 9}}])
+        worker = await scene.work()
+        await scene.until(lambda: stats(worker).finished == 4)
+        await worker.stop()
+        assert scene.committed() == [4]
+        assert sorted(seen, key=str) == [7, {"id": 9}]
+        assert await scene.states([scene.id(0, 1), scene.id(0, 2)]) == [None, None]
+        found = {}
+        for message in broker.all_of(letters, 1, 2):
+            headers = {name: value.decode() for name, value in message.headers()}
+            found[message.value()] = (headers["pyrula.error.code"], headers["pyrula.error.message"])
+        name = f"value function {__name__}.read_order"
+        assert found[b'{"parcel": 8}'] == (
+            "invalid_payload",
+            f"record.value: {name} raised KeyError: 'order'",
+        )
+        code, message = found[b"not json"]
+        assert code == "not_json"
+        assert message.startswith(f"{name} answered what is no JSON value: record.value.when: set ")
+
+
+async def test_without_a_dead_letter_topic_it_stops_its_partition_and_says_which_function_failed(
+    broker, topic
+):
+    async with Scene(broker, topic(1), 1) as scene:
+        scene.declare(orders, value=read_order)
+        scene.send([{"order": 7}, {"parcel": 8}, {"order": 9}])
+        worker = await scene.work()
+        await scene.until(lambda: at(worker, 0).stopped is not None and at(worker, 0).committed == 1)
+        assert "read_order raised KeyError: 'order'" in at(worker, 0).stopped
+
+
+async def test_a_body_that_takes_a_record_is_handed_bytes_that_no_text_could_be(broker, topic):
+    async with Scene(broker, topic(1), 1) as scene:
+        seen = []
+
+        async def orders(ctx, record: KafkaRecord):
+            seen.append(record.value)
+
+        scene.declare(orders, value="bytes")
+        scene.send([b"\xff\x00", b"{no json", b"x"])
+        worker = await scene.work()
+        await scene.until(lambda: at(worker, 0).committed == 3)
+        assert sorted(seen) == [b"x", b"{no json", b"\xff\x00"]
+        kept = await scene.store.get(scene.id(0, 0))
+        assert (kept.params["record"]["value"], kept.params["record"]["encoding"]) == ("/wA=", "base64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -38,7 +39,7 @@ def test_servers_are_text_or_a_sequence(servers):
         *(("max_concurrency", value) for value in [0, -1, True, 1.5, "16", None, 10**9]),
         *(("key", value) for value in ["", 5, ["a"]]),
         *(("dead_letter_topic", value) for value in ["", "a b", 5, "orders"]),
-        *(("value", value) for value in ["", "bytes", None]),
+        *(("value", value) for value in ["", "avro", None, b"json", ["json"]]),
         *(("start", value) for value in ["", "now", None, 0]),
         *(("config", value) for value in [None, [], {5: 1}]),
     ],
@@ -62,6 +63,56 @@ def test_a_declaration_does_not_tell_credentials():
     declaration = stream.declaration()
     assert "secret" not in repr(declaration)
     assert "function" in declaration["key"]
+
+
+def _decode(value):
+    return None
+
+
+class Decoder:
+    def __call__(self, value):
+        return None
+
+
+class Waiting:
+    async def __call__(self, value):
+        return None
+
+
+async def _awaited(value):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("value", "declared"),
+    [
+        *((value, value) for value in ["json", "text", "bytes", "base64"]),
+        (_decode, {"function": f"{__name__}._decode"}),
+        (json.loads, {"function": "json.loads"}),
+        (Decoder(), {"function": f"{__name__}.Decoder"}),
+        (int, {"function": "builtins.int"}),
+    ],
+)
+def test_values_are_read_by_name_or_by_a_function_of_which_the_declaration_tells_the_name_only(
+    value, declared
+):
+    stream = KafkaStream(**GOOD, value=value)
+    stream.check("sync")
+    assert json.loads(json.dumps(stream.declaration()))["value"] == declared
+
+
+@pytest.mark.parametrize(
+    ("value", "must"),
+    [
+        (_awaited, "a plain function"),
+        (Waiting(), "a plain function"),
+        (lambda: None, "callable with the value's bytes alone: too many positional"),
+        (lambda topic, value: None, "callable with the value's bytes alone: missing"),
+    ],
+)
+def test_a_value_function_that_could_not_be_called_with_bytes_is_refused_where_it_is_declared(value, must):
+    with pytest.raises(ConfigurationError, match=rf"KafkaStream\.value is .*; it must be {must}"):
+        KafkaStream(**GOOD, value=value).check("sync")
 
 
 ANYTHING = st.one_of(

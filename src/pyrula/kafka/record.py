@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from pyrula.errors import NotJson
-from pyrula.kafka.stream import KafkaStream
-from pyrula.model.payload import MAX_PAYLOAD, check_size, parse
-from pyrula.policies.key import resolve, text_of
+from pyrula.errors import InvalidPayload, NotJson
+from pyrula.kafka.stream import KafkaStream, ValueFunction
+from pyrula.model.payload import MAX_PAYLOAD, check_json, check_size, parse
+from pyrula.policies.key import name_of, resolve, text_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_REASON: Final = 1000
 _encode = msgspec.json.Encoder().encode
 
 
@@ -39,7 +40,8 @@ class KafkaRecord(msgspec.Struct, frozen=True, kw_only=True):
     JSON.
 
     key: text; base64 if it is no UTF-8; None if it has none. value: as the stream reads values; None for a
-    tombstone. timestamp: an aware datetime (ISO 8601 in JSON). headers: (name, text or base64) in their order.
+    tombstone. encoding: "base64" if `value` is bytes, which JSON holds so; else None. timestamp: an aware
+    datetime (ISO 8601 in JSON). headers: (name, text or base64) in their order.
     """
 
     topic: str
@@ -49,6 +51,12 @@ class KafkaRecord(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = None
     timestamp: datetime | None = None
     headers: list[tuple[str, str | None]] = []
+    encoding: Literal["base64"] | None = None
+
+    def __post_init__(self) -> None:
+        # The record says it, not the stream: a run that is open when `value=` is changed is read as it was written.
+        if self.encoding is not None and isinstance(self.value, str):
+            msgspec.structs.force_setattr(self, "value", b64decode(self.value, validate=True))
 
 
 class Read(NamedTuple):
@@ -63,8 +71,9 @@ class Read(NamedTuple):
 def read(workflow: str, stream: KafkaStream, raw: Raw) -> Read:
     """What a run of this record is submitted with.
 
-    Raises `NotJson` for a value that the stream can't read, `PayloadTooLarge` over the cap of params,
-    `KeyFailed` if the stream's key function fails.
+    Raises `NotJson` for a value that the stream can't read or that its value function makes no JSON of,
+    `InvalidPayload` if that raises, `PayloadTooLarge` over the cap of params, `KeyFailed` if the stream's key
+    function fails.
     """
     at = None if raw.timestamp is None else _EPOCH + timedelta(milliseconds=raw.timestamp)
     record = {
@@ -76,15 +85,19 @@ def read(workflow: str, stream: KafkaStream, raw: Raw) -> Read:
         "timestamp": None if at is None else at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "headers": [[name, _text(value)] for name, value in raw.headers],
     }
+    if stream.value == "bytes" and raw.value is not None:
+        record["encoding"] = "base64"
     params = _encode({"record": record})
     check_size(params, "record", MAX_PAYLOAD)
     return Read(record, params, _order(workflow, stream, record))
 
 
 def _value(stream: KafkaStream, value: bytes | None) -> Any:
+    if callable(stream.value):
+        return _made(stream.value, value)
     if value is None:
         return None
-    if stream.value == "base64":
+    if stream.value in ("bytes", "base64"):
         return b64encode(value).decode()
     check_size(value, "record.value", MAX_PAYLOAD)
     if stream.value == "json":
@@ -93,9 +106,33 @@ def _value(stream: KafkaStream, value: bytes | None) -> Any:
         return value.decode()
     except UnicodeDecodeError as error:
         raise NotJson(
-            f'record.value: not UTF-8: {error.reason} at byte {error.start}; declare value="base64" for bytes',
+            f'record.value: not UTF-8: {error.reason} at byte {error.start}; declare value="bytes"',
             path="record.value",
         ) from None
+
+
+def _made(function: ValueFunction, value: bytes | None) -> object:
+    try:
+        made = function(value)
+    except Exception as error:  # a user's function may raise anything
+        raise InvalidPayload(
+            f"record.value: value function {name_of(function)} raised {_told(error)}"
+        ) from error
+    try:
+        check_json(made, "record.value")
+    except NotJson as error:
+        what = f"value function {name_of(function)} answered what is no JSON value: {error}"
+        raise NotJson(what, path=error.path) from None
+    return made
+
+
+def _told(error: Exception) -> str:
+    """An exception as one text that every store and header can hold, however broken or long its own is."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception as broken:
+        text = f"{type(error).__name__}, whose __str__ raised {type(broken).__name__}"
+    return text[:_LONGEST_REASON].encode(errors="replace").decode()
 
 
 def _order(workflow: str, stream: KafkaStream, record: dict[str, Any]) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
@@ -16,6 +17,10 @@ RESERVED: Final = frozenset(
 )  # fmt: skip
 """Client settings that this declaration has fields for, or that the promise about offsets rests on."""
 
+ValueFunction = Callable[[bytes | None], object]
+"""Makes a JSON value of a record's value as it came; None is a tombstone's."""
+
+_VALUES: Final = ("json", "text", "bytes", "base64")
 _TOPIC_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -27,8 +32,10 @@ class KafkaStream:
     records in flight per worker, parked ones included. key: whose order is kept within a partition; None: the
     record's key, else a field of the value or a function of the record. dead_letter_topic: where a record
     that keeps failing goes; without one it stops its partition. value: how record values are read; "json",
-    "text", or "base64" for bytes. start: where a new group begins. config: further settings of the client
-    library (librdkafka's names).
+    "text", "bytes" (which a `KafkaRecord` holds; in JSON they are base64), "base64" (text for every body), or a
+    function of the bytes (None: a tombstone) that answers with a JSON value: the consumer calls it before the
+    run is submitted, and a record for which it raises is a bad one. start: where a new group begins. config:
+    further settings of the client library (librdkafka's names).
 
     A bad value raises `ConfigurationError` where the workflow is declared, not here.
     """
@@ -43,7 +50,7 @@ class KafkaStream:
     max_concurrency: int = 16
     key: Key = None
     dead_letter_topic: str | None = None
-    value: Literal["json", "text", "base64"] = "json"
+    value: Literal["json", "text", "bytes", "base64"] | ValueFunction = "json"
     start: Literal["earliest", "latest"] = "earliest"
     config: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -60,8 +67,7 @@ class KafkaStream:
             if self.dead_letter_topic == self.topic:
                 must = "another topic than the one that is read, or its records would fail for ever"
                 raise refusal(workflow, "KafkaStream.dead_letter_topic", self.dead_letter_topic, must)
-        if self.value not in ("json", "text", "base64"):
-            raise refusal(workflow, "KafkaStream.value", self.value, '"json", "text" or "base64"')
+        _check_value(workflow, self.value)
         if self.start not in ("earliest", "latest"):
             raise refusal(workflow, "KafkaStream.start", self.start, '"earliest" or "latest"')
         self._check_config(workflow)
@@ -93,7 +99,7 @@ class KafkaStream:
             "max_concurrency": self.max_concurrency,
             "key": {"function": name_of(self.key)} if callable(self.key) else self.key,
             "dead_letter_topic": self.dead_letter_topic,
-            "value": self.value,
+            "value": {"function": name_of(self.value)} if callable(self.value) else self.value,
             "start": self.start,
         }
 
@@ -107,6 +113,27 @@ def _are_servers(servers: object) -> bool:
 
 def _are_settings(config: object) -> bool:
     return isinstance(config, Mapping) and all(isinstance(name, str) for name in config)
+
+
+def _check_value(workflow: str, value: object) -> None:
+    argument = "KafkaStream.value"
+    if not callable(value):
+        if value not in _VALUES:
+            must = '"json", "text", "bytes", "base64", or a function of the value\'s bytes'
+            raise refusal(workflow, argument, value, must)
+        return
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
+        must = "a plain function: a value is read inside the consumer, not awaited"
+        raise refusal(workflow, argument, value, must)
+    try:
+        signature = inspect.signature(value)
+    except (ValueError, TypeError):  # one of C may not tell what it takes
+        return
+    try:
+        signature.bind(b"")
+    except TypeError as error:
+        must = f"callable with the value's bytes alone: {error}"
+        raise refusal(workflow, argument, value, must) from None
 
 
 def _check_topic(workflow: str, argument: str, topic: object) -> None:
