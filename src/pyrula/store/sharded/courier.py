@@ -40,6 +40,7 @@ class Courier:
     def __init__(self, shards: Shards, routing: Routing) -> None:
         self._shards, self._routing = shards, routing
         self._ways: dict[tuple[int, int], _Way] = {}
+        self._brought = 0
         self._rounds: set[asyncio.Task[None]] = set()
 
     async def deliver(self, source: int, address: int) -> None:
@@ -63,12 +64,16 @@ class Courier:
         to, by = (address, source) if address >= 0 else (outbox.aside(address), outbox.aside(source))
         receive = partial(arrive.receive, source=by, messages=messages, shard=to)
         await self._routing.open(lambda: self._shards.ask(to, lambda store: store.write(receive)))
+        self._brought += len(messages)
         drop = partial(outbox.drop, address=address, last=messages[-1][0])
         await self._shards.ask(source, lambda store: store.write(Quiet(drop)))
         return True
 
-    async def rounds(self, sources: Sequence[int]) -> None:
-        """Deliver what lies in the outboxes of these shards. Waits for it a while; what fails is tried again later."""
+    async def rounds(self, sources: Sequence[int]) -> bool:
+        """Deliver what lies in the outboxes of these shards; whether something has arrived. Waits for it a while; what
+        fails is tried again later.
+        """
+        before = self._brought
         found, _ = await self._shards.each(lambda store: store.read(outbox.addressed), sources)
         now = self._shards.clock.monotonic()
         for source, addresses in found.items():
@@ -83,6 +88,7 @@ class Courier:
                     delivering.add_done_callback(self._rounds.discard)
         if self._rounds:
             await asyncio.wait(self._rounds, timeout=_PATIENCE_SECONDS)
+        return self._brought != before
 
     def _forget(self, source: int, addresses: set[int]) -> None:
         """Where nothing is to be brought any more, nothing is to be tried again."""

@@ -74,8 +74,8 @@ class Turns:
             raise StoreUnavailable(f"no shard takes a turn now: {'; '.join(errors) or 'all are being asked'}")
         broken = await self._deadlocks.look()
         senders = {seat.shard for seat, _ in came} | ({broken} if broken is not None else set())
-        await self._courier.rounds(sorted(senders))
-        return self._merged(refused, came)
+        brought = await self._courier.rounds(sorted(senders))
+        return self._merged(refused, came, brought=brought)
 
     def _look_at_clock(self) -> None:
         """When the wall clock was set, every shard is to see it: what is due by the wall may be due now, and the time
@@ -171,7 +171,7 @@ class Turns:
         for seat in self.life.seats:
             seat.tray = [each for each in seat.tray if id(each[1]) not in brought]
 
-    def _merged(self, refused: list[Lease], came: Sequence[tuple[Seat, Handed]]) -> Handed:
+    def _merged(self, refused: list[Lease], came: Sequence[tuple[Seat, Handed]], *, brought: bool) -> Handed:
         life, now = self.life, self._shards.clock.monotonic()
         signals = [signal for _, handed in came for signal in handed.signals]
         for seat in life.seats:
@@ -183,9 +183,7 @@ class Turns:
             self._deadlocks.next_in(),
         ]
         known = [wait for wait in waits if wait is not None]
-        if any(
-            seat.news and seat.registered and not seat.asking and now >= seat.again_at for seat in life.seats
-        ):
+        if brought:  # it came after the turn of the shard that it is for
             known.append(0)
         self._now = max([self._now, *(handed.now for _, handed in came)])
         changes = [handed.limiters for _, handed in came if handed.limiters is not None]
