@@ -218,7 +218,6 @@ async def test_what_only_a_family_had_use_for_is_swept_with_it(hands: Hands, sto
     await hands.move(1)
     now = await store.now()
     assert await write(store, lambda tx: sweep(tx, now)) == 2
-    await write(store, lambda tx: sweep(tx, now))
     for number in range(3):
         left = await store.shard(number).read(
             lambda tx: tx.rows("family.ends", kid) + tx.rows("family.parents", parent)

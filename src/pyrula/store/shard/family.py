@@ -40,7 +40,14 @@ def cancel_away(tx: Tx, parents: Iterable[str]) -> None:
     outbox.send(tx, [(shard, Cancel(child, parent)) for parent, child, shard in away])
 
 
-def forget(tx: Tx, seqs: Sequence[Row], limit: int) -> None:
-    """Runs that are about to be swept have no family any more."""
+def part(tx: Tx, seqs: Sequence[Row]) -> set[str]:
+    """Runs that are about to be swept have no children any more; answers their parents."""
     tx.many("family.forget", seqs)
-    tx.run("family.strangers", limit)
+    return {parent for (parent,) in tx.match("family.parents_of", seqs)}
+
+
+def forget(tx: Tx, parents: set[str]) -> None:
+    """Forget those of these runs, and of their ancestors, that nobody here descends from any more."""
+    while parents:
+        gone = tx.match("family.stranger", [(run_id,) for run_id in sorted(parents)])
+        parents = {parent for (parent,) in gone if parent is not None}

@@ -118,6 +118,14 @@ def known(tx: Tx) -> list[Known]:
     ]
 
 
+def is_open(remembered: Sequence[Known], wanted: Route) -> bool:
+    """Whether a shard that remembers these takes runs by that route."""
+    return any(
+        token is None and route[:2] == wanted[:2] and wanted.gates <= route.gates
+        for route, token in remembered
+    )
+
+
 def close(tx: Tx, wanted: Route, token: str, *, reschedules: bool) -> str | None:
     """Close a workflow's routing here. Answers what speaks against it; then nothing has changed.
 

@@ -19,12 +19,14 @@ def sweep(tx: Tx, before: int, limit: int = 200) -> int:
     the slot gates of runs that are over, go too, as far as this batch looks.
     """
     seqs = tx.rows("sweep.runs", before, limit)
+    parents: set[str] = set()
     here, shards = tx.rows("outbox.here")[0]
     if shards > 1:
         _take_leave(tx, seqs, here, shards)
-        family.forget(tx, seqs, limit)
+        parents = family.part(tx, seqs)
     for block in _OF_A_RUN:
         tx.many(block, seqs)
+    family.forget(tx, parents)
     place = _anywhere(tx.now)
     tx.many("sweep.lane", tx.rows("sweep.empty_lanes", place, limit))
     tx.run("sweep.slot_gates", place, limit)

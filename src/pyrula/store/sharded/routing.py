@@ -11,7 +11,7 @@ from pyrula import ids
 from pyrula.errors import ShardMismatch, StoreBusy
 from pyrula.store.shard import routes
 from pyrula.store.shard.arrive import RouteClosed
-from pyrula.store.shard.routes import Known, Route
+from pyrula.store.shard.routes import Route
 from pyrula.store.shard.tx import Tx
 from pyrula.store.sharded.shards import Shards
 
@@ -51,12 +51,12 @@ class Routing:
     async def is_open(self, wanted: Sequence[Route]) -> list[Route]:
         """Those of these routes that a shard which can be reached doesn't take."""
         known = await self._shards.some(lambda store: store.read(routes.known))
-        return [route for route in wanted if not all(_is_open(some, route) for some in known.values())]
+        return [route for route in wanted if not all(routes.is_open(some, route) for some in known.values())]
 
     async def _declare(self, wanted: Route, reschedules: bool) -> None:
         for _ in range(_TRIES):
             known = await self._shards.every(lambda store: store.read(routes.known))
-            if all(_is_open(some, wanted) for some in known.values()):
+            if all(routes.is_open(some, wanted) for some in known.values()):
                 return
             if await self._change(wanted, reschedules):
                 return
@@ -89,12 +89,6 @@ class Routing:
 
     async def _write(self, shard: int, verb: Callable[[Tx], T]) -> T:
         return await self._shards.ask(shard, lambda store: store.write(verb))
-
-
-def _is_open(known: Sequence[Known], wanted: Route) -> bool:
-    return any(
-        closed is None and route[:2] == wanted[:2] and wanted.gates <= route.gates for route, closed in known
-    )
 
 
 def _busy(workflow: str) -> StoreBusy:

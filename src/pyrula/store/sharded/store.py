@@ -234,12 +234,7 @@ class ShardedStore:
 
     async def restamp(self, workflow: str, stamper: Any) -> int:
         """Raises `ShardMismatch` for a run whose gates, as declared now, are counted on another shard."""
-        answers = await self._shards.every(
-            lambda store: store.restamp(
-                workflow, partial(steering.stamp_here, workflow, stamper, store.shard, self.shards)
-            )
-        )
-        return sum(answers.values())
+        return await steering.restamp_all(self._shards, self._routing, workflow, stamper)
 
     async def configure_limiters(self, worker_id: str | None, changes: bytes) -> dict[str, bytes]:
         answers = await self._shards.some(lambda store: store.configure_limiters(worker_id, changes))
@@ -292,7 +287,10 @@ class ShardedStore:
         if turns is None:
             now = await self.now()
             return Handed(now=now, refused=tuple(lease for lease, _ in request.outcomes), lost=True)
-        return await turns.take(request)
+        handed = await turns.take(request)
+        if handed.lost:
+            del self._lives[request.incarnation]
+        return handed
 
     async def record(self, incarnation: str, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
         return await self._shards.ask(lease.shard, lambda store: store.record(incarnation, lease, entries))

@@ -59,7 +59,9 @@ class Turns:
         self._look_at_clock()
         self._patient = True
         try:
-            await self._ask_all(request.wanted - sum(seat.reserved for seat in life.seats), request.limiters)
+            late = sum(len(handed.claims) for _, handed in self._came)
+            room = request.wanted - late - sum(seat.reserved for seat in life.seats)
+            await self._ask_all(room, request.limiters)
             await self._prove(request.limiters)
         finally:
             self._patient = False

@@ -51,13 +51,16 @@ WHERE a.state IS NULL
 DELETE FROM away WHERE parent IN (
     SELECT r.run_id FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq)
 
--- name: strangers
--- Ancestors of nobody here any more.
-DELETE FROM ancestors WHERE run_id IN (
-    SELECT a.run_id FROM (SELECT run_id FROM ancestors ORDER BY run_id LIMIT $1::bigint) AS a
-    WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.parent = a.run_id)
-      AND NOT EXISTS (SELECT 1 FROM ancestors AS d WHERE d.parent = a.run_id)
-)
+-- name: parents_of
+SELECT DISTINCT r.parent FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq WHERE r.parent IS NOT NULL
+
+-- name: stranger
+-- An ancestor of nobody here any more; its own parent may be one, too.
+DELETE FROM ancestors AS a USING unnest($1::text[]) AS u (run_id)
+WHERE a.run_id = u.run_id
+  AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.parent = a.run_id)
+  AND NOT EXISTS (SELECT 1 FROM ancestors AS d WHERE d.parent = a.run_id)
+RETURNING a.parent
 
 -- name: where
 -- Where this shard knows a run to be: here (-1), or elsewhere.

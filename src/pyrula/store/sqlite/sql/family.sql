@@ -45,13 +45,16 @@ SELECT parent, child, shard FROM away WHERE parent = ?1 AND state IS NULL
 -- name: forget
 DELETE FROM away WHERE parent IN (SELECT run_id FROM runs WHERE seq = ?1)
 
--- name: strangers
--- Ancestors of nobody here any more.
-DELETE FROM ancestors WHERE run_id IN (
-    SELECT a.run_id FROM (SELECT run_id FROM ancestors ORDER BY run_id LIMIT ?1) AS a
-    WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.parent = a.run_id)
-      AND NOT EXISTS (SELECT 1 FROM ancestors AS d WHERE d.parent = a.run_id)
-)
+-- name: parents_of
+SELECT DISTINCT parent FROM runs WHERE seq = ?1 AND parent IS NOT NULL
+
+-- name: stranger
+-- An ancestor of nobody here any more; its own parent may be one, too.
+DELETE FROM ancestors
+WHERE run_id = ?1
+  AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.parent = ?1)
+  AND NOT EXISTS (SELECT 1 FROM ancestors AS d WHERE d.parent = ?1)
+RETURNING parent
 
 -- name: where
 -- Where this shard knows a run to be: here (-1), or elsewhere.
