@@ -15,7 +15,7 @@ from pyrula.store.shard import hold, rows
 from pyrula.store.shard.loader import ShardLoader, Stamps
 from pyrula.store.shard.overrides import Overrides
 from pyrula.store.shard.record import read_logs
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.tx import Row, Tx
 
 _BELLS = 512
 """Lanes looked at because something joined or left them, in one turn: what a turn uses, not what there is."""
@@ -66,12 +66,13 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
     joined = [lane for lane, look in bells if not look and lane in known]
     floor.arrive(known[lane] for lane in joined if known[lane].state == "empty")
     looks = [(lane,) for lane, look in bells if look or lane not in known]
+    opened: dict[int, tuple[bytes, bool]] = {}
     for lane_id, back, fresh in tx.match("admit.heads", looks):
         lane = known.get(lane_id)
         head = fresh if back is None else back
         if lane is None:
             if head is not None:
-                _open_lane(tx, floor, loader, lane_id, head, resumed=back is not None)
+                opened[head] = lane_id, back is not None
         elif lane.state == "empty":
             if back is not None:
                 floor.resume(lane)
@@ -81,23 +82,31 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
             if back is not None:
                 floor.resume(lane)
             floor.removed(lane_id, lane.wait_seq)
+    _open_lanes(tx, floor, loader, opened)
     return len(bells) == _BELLS
 
 
-def _open_lane(tx: Tx, floor: Floor, loader: ShardLoader, lane_id: bytes, seq: int, *, resumed: bool) -> None:
-    """The first run of a new lane has come: its unit and its gates may be new, too."""
-    workflow, priority, unit_key, keys, stamp_id = tx.rows("admit.run_of_lane", seq)[0]
-    plan = hold.plan_of_run(tx, seq)
-    stamp = loader.stamp(stamp_id)
-    names = rows.gate_rows(stamp, keys, plan.gates, plan.numbers)
-    tx.many("admit.open_gate", names)
-    served = served_name(workflow, unit_key, stamp)
-    lane = Lane(lane_id, unit_id(served, f"{priority} {unit_key}"), served, priority, plan.gates)
-    loader.plans[lane_id], loader.seen[lane_id] = plan.numbers, lane
-    if resumed:
-        floor.resume(lane)
-    else:
-        floor.arrive([lane])
+def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tuple[bytes, bool]]) -> None:
+    """The first runs of new lanes have come: their units and gates may be new, too. opened: by the seq of its first
+    run, a lane, and whether that is a resumed one."""
+    if not opened:
+        return
+    plans = hold.plans_of_runs(tx, list(opened))
+    gates: dict[bytes, Row] = {}
+    for seq, workflow, priority, unit_key, keys, stamp_id in tx.match(
+        "admit.run_of_lane", [(seq,) for seq in opened]
+    ):
+        lane_id, resumed = opened[seq]
+        plan, stamp = plans[seq], loader.stamp(stamp_id)
+        gates.update({row[0]: row for row in rows.gate_rows(stamp, keys, plan.gates, plan.numbers)})
+        served = served_name(workflow, unit_key, stamp)
+        lane = Lane(lane_id, unit_id(served, f"{priority} {unit_key}"), served, priority, plan.gates)
+        loader.plans[lane_id], loader.seen[lane_id] = plan.numbers, lane
+        if resumed:
+            floor.resume(lane)
+        else:
+            floor.arrive([lane])
+    tx.many("admit.open_gate", list(gates.values()))
 
 
 def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:

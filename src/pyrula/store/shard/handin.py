@@ -24,7 +24,7 @@ from pyrula.model.outcome import (
 from pyrula.policies.stamp import Stamp, gate_id
 from pyrula.store.shard import hold
 from pyrula.store.shard.finish import End, finish_all, give_back, leave
-from pyrula.store.shard.record import append
+from pyrula.store.shard.record import append_all
 from pyrula.store.shard.settle import NEWS, settle, wake
 from pyrula.store.shard.submit import START
 from pyrula.store.shard.tx import Tx
@@ -55,10 +55,12 @@ def hand_in(
     leave(tx, [(lease.seq, lease.slots) for lease, _ in ended if lease.slots and not lease.held])
     give_back(tx, [lease.seq for lease, _ in ended if lease.held], ended=True)
     finish_all(tx, [end for _, end in ended])
+    going_on: dict[type[Outcome], list[tuple[Held, Any]]] = {}
     for lease, outcome in live:
-        go_on = _GO_ON.get(type(outcome))
-        if go_on is not None and not lease.signal & CANCEL:
-            go_on(tx, lease, outcome)
+        if type(outcome) in _GO_ON and not lease.signal & CANCEL:
+            going_on.setdefault(type(outcome), []).append((lease, outcome))
+    for kind, some in going_on.items():
+        _GO_ON[kind](tx, some)
     return tuple(lease for lease, _ in outcomes if lease.seq not in held)
 
 
@@ -92,33 +94,34 @@ def _end(lease: Held, outcome: Outcome, worker_id: str) -> End | None:
             return None
 
 
-def _parked(tx: Tx, lease: Held, outcome: Parked) -> None:
-    _unseat(tx, lease, "wait")
-    append(tx, lease.seq, outcome.entries)
-    if lease.held:
-        tx.many("deadlock.suspect", [(lease.seq,)])
-    settle(tx, [lease.seq])
-    if lease.signal & NEWS:  # a wait was settled that the body had not heard of when it parked
-        wake(tx, [lease.seq])
+def _parked(tx: Tx, runs: Sequence[tuple[Held, Parked]]) -> None:
+    _unseat(tx, [lease for lease, _ in runs], "wait")
+    append_all(tx, [(lease.seq, entry) for lease, outcome in runs for entry in outcome.entries])
+    tx.many("deadlock.suspect", [(lease.seq,) for lease, _ in runs if lease.held])
+    settle(tx, [lease.seq for lease, _ in runs])
+    # those of which a wait was settled that the body had not heard of when it parked
+    wake(tx, [lease.seq for lease, _ in runs if lease.signal & NEWS])
 
 
-def _retry(tx: Tx, lease: Held, outcome: Retry) -> None:
-    _unseat(tx, lease, "retry")
-    tx.many("handin.drop_entry", [(lease.seq, branch, number) for branch, number in outcome.drop])
-    tx.run("handin.attempt", lease.seq, outcome.error)
-    tx.run("submit.timer", tx.now + outcome.delay, lease.seq, START)
+def _retry(tx: Tx, runs: Sequence[tuple[Held, Retry]]) -> None:
+    _unseat(tx, [lease for lease, _ in runs], "retry")
+    dropped = [(lease.seq, *place) for lease, outcome in runs for place in outcome.drop]
+    tx.many("handin.drop_entry", dropped)
+    tx.many("handin.attempt", [(lease.seq, outcome.error) for lease, outcome in runs])
+    tx.many("submit.timer", [(tx.now + outcome.delay, lease.seq, START) for lease, outcome in runs])
 
 
-def _postponed(tx: Tx, lease: Held, outcome: Postponed) -> None:
+def _postponed(tx: Tx, runs: Sequence[tuple[Held, Postponed]]) -> None:
     """Close the gate for its key; the run waits at it, at the place of its submission."""
-    until = tx.now + outcome.delay
-    gates = _gates_to_close(tx, lease.seq, outcome.gate)
-    if not gates:
-        _unseat(tx, lease, "later")
-        tx.run("submit.timer", until, lease.seq, START)
-        return
-    tx.many("handin.close_gate", [(gate, until) for gate in gates])
-    requeue(tx, lease, resumed=False)
+    for lease, outcome in runs:
+        until = tx.now + outcome.delay
+        gates = _gates_to_close(tx, lease.seq, outcome.gate)
+        if gates:
+            tx.many("handin.close_gate", [(gate, until) for gate in gates])
+            requeue(tx, [lease], resumed=False)
+        else:
+            _unseat(tx, [lease], "later")
+            tx.run("submit.timer", until, lease.seq, START)
 
 
 def _gates_to_close(tx: Tx, seq: int, name: str | None) -> frozenset[bytes]:
@@ -140,19 +143,19 @@ def _gates_to_close(tx: Tx, seq: int, name: str | None) -> frozenset[bytes]:
     return frozenset((gate_id(gate.name, gate.kind, keys[at]), hold.plan_of_run(tx, seq).gates[at]))
 
 
-def _released(tx: Tx, lease: Held, outcome: Released) -> None:
-    requeue(tx, lease, resumed=True)
+def _released(tx: Tx, runs: Sequence[tuple[Held, Released]]) -> None:
+    requeue(tx, [lease for lease, _ in runs], resumed=True)
 
 
-def _set_aside(tx: Tx, lease: Held, outcome: SetAside) -> None:
-    _unseat(tx, lease, "aside")
-    tx.run("handin.aside", lease.seq, outcome.reason, outcome.code)
+def _set_aside(tx: Tx, runs: Sequence[tuple[Held, SetAside]]) -> None:
+    _unseat(tx, [lease for lease, _ in runs], "aside")
+    tx.many("handin.aside", [(lease.seq, outcome.reason, outcome.code) for lease, outcome in runs])
 
 
-def requeue(tx: Tx, lease: Held, *, resumed: bool) -> None:
-    """Back to the lane at once: resumed, at no cost, or fresh, which takes a token."""
-    _unseat(tx, lease, None)
-    put_back(tx, [lease.seq], resumed=resumed)
+def requeue(tx: Tx, leases: Sequence[Held], *, resumed: bool) -> None:
+    """Back to their lanes at once: resumed, at no cost, or fresh, which takes a token."""
+    _unseat(tx, leases, None)
+    put_back(tx, [lease.seq for lease in leases], resumed=resumed)
 
 
 def put_back(tx: Tx, seqs: Sequence[int], *, resumed: bool) -> None:
@@ -161,14 +164,13 @@ def put_back(tx: Tx, seqs: Sequence[int], *, resumed: bool) -> None:
     tx.many("submit.bell", list({(lane,) for (lane,) in lanes}))
 
 
-def _unseat(tx: Tx, lease: Held, parked: str | None) -> None:
-    """The run goes on later: the slots that it doesn't hold while parked go back."""
-    if lease.slots:
-        give_back(tx, [lease.seq], ended=False)
-    tx.run("handin.unseat", lease.seq, parked, lease.claimed_at)
+def _unseat(tx: Tx, leases: Sequence[Held], parked: str | None) -> None:
+    """The runs go on later: the slots that they don't hold while parked go back."""
+    give_back(tx, [lease.seq for lease in leases if lease.slots], ended=False)
+    tx.many("handin.unseat", [(lease.seq, parked, lease.claimed_at) for lease in leases])
 
 
-_GO_ON: dict[type[Outcome], Callable[[Tx, Held, Any], None]] = {
+_GO_ON: dict[type[Outcome], Callable[[Tx, Sequence[tuple[Held, Any]]], None]] = {
     Parked: _parked,
     Retry: _retry,
     Postponed: _postponed,

@@ -56,7 +56,8 @@ def lane_for_child(tx: Tx, submission: Submission) -> bytes:
     """The lane of a run to be: for each gate that an ancestor holds a slot of it queues for that slot."""
     stamped = submission.stamped
     gates = _gate_ids(stamped.stamp, stamped.keys)
-    seats = _seats(tx, submission.parent)
+    parent = submission.parent
+    seats = {} if parent is None else _seats(tx, [parent]).get(parent, {})
     served = served_name(submission.workflow, stamped.unit_key, stamped.stamp)
     return _plan(served, stamped.priority, stamped.unit_key, gates, seats).lane
 
@@ -68,26 +69,47 @@ def lane_of_run(tx: Tx, seq: int) -> bytes:
 
 def plan_of_run(tx: Tx, seq: int) -> Plan:
     """The lane in which a run queues as things are, and the gates of that lane."""
-    run = _runs(tx, [seq])[0]
-    seats = _seats(tx, run.run_id) if run.gates else {}
-    served = served_name(run.workflow, run.unit_key, run.stamp)
-    return _plan(served, run.priority, run.unit_key, run.gates, seats)
+    return plans_of_runs(tx, [seq])[seq]
+
+
+def plans_of_runs(tx: Tx, seqs: Sequence[int]) -> dict[int, Plan]:
+    """The same for several, by seq."""
+    return _plans(tx, _runs(tx, seqs))
+
+
+def _plans(tx: Tx, runs: Sequence[_Run]) -> dict[int, Plan]:
+    seats = _seats(tx, [run.run_id for run in runs if run.gates])
+    return {
+        run.seq: _plan(
+            served_name(run.workflow, run.unit_key, run.stamp),
+            run.priority,
+            run.unit_key,
+            run.gates,
+            seats.get(run.run_id, {}),
+        )
+        for run in runs
+    }
 
 
 def lane_after_first_start(tx: Tx, seqs: Sequence[int]) -> None:
     """Have runs that were just claimed keep the slots that they are to keep; those that they keep already,
     and those that they share with an ancestor, are left alone.
     """
-    for run in _runs(tx, seqs):
-        gates = zip(run.stamp.gates, run.gates, strict=True)
-        wanted = [(gate, run.seq) for stamp, gate in gates if stamp.hold == "run"]
-        held = [gate for (gate,) in tx.match("hold.keep", wanted)]
-        if held:
-            slots = [(slot_gate(gate, run.run_id), slot_key(gate, run.run_id)) for gate in held]
-            tx.many("hold.open", slots)
-            tx.many("hold.take", [(slot, run.seq) for slot, _ in slots])
-            tx.run("hold.held", run.seq)
-            tx.run("hold.lane", run.seq, lane_of_run(tx, run.seq))
+    runs = {run.seq: run for run in _runs(tx, seqs)}
+    wanted = [
+        (gate, run.seq)
+        for run in runs.values()
+        for stamp, gate in zip(run.stamp.gates, run.gates, strict=True)
+        if stamp.hold == "run"
+    ]
+    kept = tx.match("hold.keep", wanted)
+    slots = {(slot_gate(gate, runs[seq].run_id), slot_key(gate, runs[seq].run_id), seq) for gate, seq in kept}
+    keepers = {seq: runs[seq] for _, seq in kept}
+    tx.many("hold.open", [(slot, key) for slot, key, _ in slots])
+    tx.many("hold.take", [(slot, seq) for slot, _, seq in slots])
+    tx.many("hold.held", [(seq,) for seq in keepers])
+    plans = _plans(tx, list(keepers.values()))
+    tx.many("hold.lane", [(seq, plan.lane) for seq, plan in plans.items()])
 
 
 def on_finish(tx: Tx, seq: int) -> None:
@@ -132,11 +154,11 @@ def _inherit(tx: Tx, gate: bytes, owner: _Run) -> bool:
     return True
 
 
-def _seats(tx: Tx, run_id: str | None) -> dict[bytes, bytes]:
-    """gate → slot gate, for each slot that this run or an ancestor of it holds; the nearest decides."""
-    seats: dict[bytes, bytes] = {}
-    for gate, owner in tx.rows("hold.seats", run_id):
-        seats.setdefault(gate, slot_gate(gate, owner))
+def _seats(tx: Tx, run_ids: Sequence[str]) -> dict[str, dict[bytes, bytes]]:
+    """Per run gate → slot gate, for each slot that it or an ancestor of it holds; the nearest decides."""
+    seats: dict[str, dict[bytes, bytes]] = {}
+    for run_id, gate, owner in tx.match("hold.seats", [(run_id,) for run_id in run_ids]):
+        seats.setdefault(run_id, {}).setdefault(gate, slot_gate(gate, owner))
     return seats
 
 

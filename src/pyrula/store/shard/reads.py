@@ -63,6 +63,8 @@ def numbered(
     tx: Tx, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
 ) -> tuple[list[tuple[int, Run]], str | None]:
     """The same with each run's number, which as a cursor leads to the runs before it."""
+    if cursor and not cursor.isdecimal():
+        raise InvalidPayload(f"runs: cursor is {shown(cursor)}, of a store of several shards; take it from the page before")
     before = int(cursor) if cursor else FOREVER
     found: list[int] = []
     for _ in range(_SCANS):

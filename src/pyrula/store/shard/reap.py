@@ -20,16 +20,18 @@ def reap(tx: Tx) -> bool:
 def give_up(tx: Tx, incarnation: str, *, lapsed: bool) -> bool:
     """Take the leases of a worker back, a batch of them; True when some are left. Its row goes with the last."""
     rows = tx.rows("reap.leases", incarnation, _LEASES + 1)
+    tx.many("handin.drop_lease", [(row[0],) for row in rows[:_LEASES]])
+    lost: list[Held] = []
     for seq, claimed_at, slots, held, signal, worker_id in rows[:_LEASES]:
         lease = Held(seq, claimed_at, slots, held, signal)
-        tx.run("handin.drop_lease", seq)
         if signal & CANCEL:
             give_back(tx, [seq], ended=True)
             finish_all(tx, [(seq, "cancelled", None, None, worker_id, claimed_at)])
         else:
-            if lapsed:
-                tx.run("reap.lapse", seq)
-            requeue(tx, lease, resumed=True)
+            lost.append(lease)
+    if lapsed:
+        tx.many("reap.lapse", [(lease.seq,) for lease in lost])
+    requeue(tx, lost, resumed=True)
     if len(rows) > _LEASES:
         return True
     tx.run("reap.forget", incarnation)

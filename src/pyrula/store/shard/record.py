@@ -41,7 +41,7 @@ def record_all(tx: Tx, asks: Sequence[Ask]) -> list[list[Entry] | LeaseLost]:
         for incarnation, lease, entries in asks
         if (lease.seq, lease.epoch, incarnation) in live
     ]
-    there = _append_all(tx, [(lease.seq, entry) for lease, entries in kept for entry in entries])
+    there = append_all(tx, [(lease.seq, entry) for lease, entries in kept for entry in entries])
     return [
         [there[lease.seq, entry.branch, entry.number] for entry in entries]
         if (lease.seq, lease.epoch, incarnation) in live
@@ -56,11 +56,11 @@ def append(tx: Tx, seq: int, entries: Sequence[Entry]) -> list[Entry]:
     What is in the log stays: an entry written twice (its first answer was lost) answers what was written
     first.
     """
-    there = _append_all(tx, [(seq, entry) for entry in entries])
+    there = append_all(tx, [(seq, entry) for entry in entries])
     return [there[seq, entry.branch, entry.number] for entry in entries]
 
 
-def _append_all(tx: Tx, entries: Sequence[tuple[int, Entry]]) -> dict[tuple[int, str, int], Entry]:
+def append_all(tx: Tx, entries: Sequence[tuple[int, Entry]]) -> dict[tuple[int, str, int], Entry]:
     """The same for several runs: (seq, entry). Answers what the log holds, by (seq, branch, number)."""
     if not entries:
         return {}

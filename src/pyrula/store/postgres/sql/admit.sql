@@ -57,7 +57,8 @@ FROM unnest($1::bytea[]) AS u (lane)
 LEFT JOIN LATERAL (SELECT * FROM lanes AS x WHERE x.id = u.lane ORDER BY x.v DESC LIMIT 1) AS l ON true
 
 -- name: run_of_lane
-SELECT workflow, priority, key, keys, stamp FROM runs WHERE seq = $1::bigint
+SELECT r.seq, r.workflow, r.priority, r.key, r.keys, r.stamp
+FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq
 
 -- name: open_gate
 INSERT INTO gates (id, name, key, kind)

@@ -8,10 +8,12 @@ JOIN leases AS l ON l.seq = u.seq AND l.epoch = u.epoch AND l.worker = u.worker
 DELETE FROM leases AS l USING unnest($1::bigint[]) AS u (seq) WHERE l.seq = u.seq
 
 -- name: unseat
-UPDATE runs SET parked = $2::text, started_at = coalesce(started_at, $3::bigint) WHERE seq = $1::bigint
+UPDATE runs AS r SET parked = u.parked, started_at = coalesce(r.started_at, u.claimed_at)
+FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (seq, parked, claimed_at) WHERE r.seq = u.seq
 
 -- name: attempt
-UPDATE runs SET attempt = attempt + 1, error = $2::bytea WHERE seq = $1::bigint
+UPDATE runs AS r SET attempt = r.attempt + 1, error = u.error
+FROM unnest($1::bigint[], $2::bytea[]) AS u (seq, error) WHERE r.seq = u.seq
 
 -- name: drop_entry
 DELETE FROM steps AS s USING unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (seq, branch, number)
@@ -25,7 +27,8 @@ CROSS JOIN LATERAL (SELECT v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC
 WHERE g.id = u.id AND g.v = newest.v
 
 -- name: aside
-UPDATE runs SET error = $2::bytea, code = $3::text WHERE seq = $1::bigint
+UPDATE runs AS r SET error = u.error, code = u.code
+FROM unnest($1::bigint[], $2::bytea[], $3::text[]) AS u (seq, error, code) WHERE r.seq = u.seq
 
 -- name: queue
 -- Differs: rings as well, and tells from where on to look.

@@ -4,16 +4,16 @@ FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq JOIN stamps
 
 -- name: seats
 -- A run and its ancestors, the nearest first; a thousand generations should do. Those in between may be elsewhere.
-WITH RECURSIVE line (run_id, depth) AS (
-    SELECT $1::text COLLATE "C", 0
+WITH RECURSIVE line (root, run_id, depth) AS (
+    SELECT u.run_id COLLATE "C", u.run_id COLLATE "C", 0 FROM unnest($1::text[]) AS u (run_id)
     UNION ALL
-    SELECT coalesce(r.parent, a.parent), line.depth + 1
+    SELECT line.root, coalesce(r.parent, a.parent), line.depth + 1
     FROM line
     LEFT JOIN runs AS r ON r.run_id = line.run_id
     LEFT JOIN ancestors AS a ON a.run_id = line.run_id
     WHERE coalesce(r.parent, a.parent) IS NOT NULL AND line.depth < 1000
 )
-SELECT s.gate, r.run_id
+SELECT line.root, s.gate, r.run_id
 FROM line JOIN runs AS r ON r.run_id = line.run_id JOIN slots AS s ON s.seq = r.seq
 WHERE s.held = 1
 ORDER BY line.depth
@@ -37,7 +37,7 @@ WHERE r.state = 'open' AND family.depth > 0 ORDER BY r.seq
 -- name: keep
 UPDATE slots AS s SET held = 1 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)
 WHERE s.gate = u.gate AND s.seq = u.seq AND s.held = 0
-RETURNING s.gate
+RETURNING s.gate, s.seq
 
 -- name: open
 -- Its owner executes: it is inside.
@@ -54,10 +54,10 @@ SELECT u.id, 'slot', u.key, 2, 1 FROM u WHERE u.id NOT IN (SELECT id FROM known)
 INSERT INTO slots (gate, seq, held) SELECT u.gate, u.seq, 0 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)
 
 -- name: held
-UPDATE leases SET held = 1 WHERE seq = $1::bigint
+UPDATE leases AS l SET held = 1 FROM unnest($1::bigint[]) AS u (seq) WHERE l.seq = u.seq
 
 -- name: lane
-UPDATE runs SET lane = $2::bytea WHERE seq = $1::bigint
+UPDATE runs AS r SET lane = u.lane FROM unnest($1::bigint[], $2::bytea[]) AS u (seq, lane) WHERE r.seq = u.seq
 
 -- name: heir
 -- One whose lease is gone is about to give its slot back.

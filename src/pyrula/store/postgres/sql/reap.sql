@@ -9,7 +9,7 @@ WHERE l.worker = $1::text
 ORDER BY l.seq LIMIT $2::bigint
 
 -- name: lapse
-UPDATE runs SET lapses = lapses + 1 WHERE seq = $1::bigint
+UPDATE runs AS r SET lapses = r.lapses + 1 FROM unnest($1::bigint[]) AS u (seq) WHERE r.seq = u.seq
 
 -- name: forget
 DELETE FROM workers WHERE incarnation = $1::text

@@ -21,7 +21,7 @@ SELECT ?1, (SELECT seq FROM queue WHERE lane = ?1 AND resumed = 1 ORDER BY seq L
        (SELECT seq FROM queue WHERE lane = ?1 AND resumed = 0 ORDER BY seq LIMIT 1)
 
 -- name: run_of_lane
-SELECT workflow, priority, key, keys, stamp FROM runs WHERE seq = ?1
+SELECT seq, workflow, priority, key, keys, stamp FROM runs WHERE seq = ?1
 
 -- name: open_gate
 INSERT INTO gates (id, name, key, kind) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING

@@ -13,7 +13,7 @@ WITH RECURSIVE line (run_id, depth) AS (
     LEFT JOIN ancestors AS a ON a.run_id = line.run_id
     WHERE coalesce(r.parent, a.parent) IS NOT NULL AND line.depth < 1000
 )
-SELECT s.gate, r.run_id
+SELECT ?1, s.gate, r.run_id
 FROM line CROSS JOIN runs AS r ON r.run_id = line.run_id CROSS JOIN slots AS s ON s.seq = r.seq
 WHERE s.held = 1
 ORDER BY line.depth
@@ -33,7 +33,7 @@ SELECT r.seq, r.lane FROM family CROSS JOIN runs AS r ON r.run_id = family.run_i
 WHERE r.state = 'open' AND family.depth > 0 ORDER BY r.seq
 
 -- name: keep
-UPDATE slots SET held = 1 WHERE gate = ?1 AND seq = ?2 AND held = 0 RETURNING gate
+UPDATE slots SET held = 1 WHERE gate = ?1 AND seq = ?2 AND held = 0 RETURNING gate, seq
 
 -- name: open
 -- Its owner executes: it is inside.
