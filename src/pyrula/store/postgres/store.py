@@ -165,7 +165,7 @@ class PostgresStore(ShardStore):
 
     async def leave(self, incarnation: str) -> None:
         self._sleep.here.discard(incarnation)
-        await self.write(lambda tx: self._sleep.rise(tx))  # or it would be woken for what it gives back
+        await self.write(self._sleep.rise)  # or it would be woken for what it gives back
         await super().leave(incarnation)
         self.nudge()
 
