@@ -146,3 +146,10 @@ async def test_a_page_of_gates_is_as_long_as_an_int_says():
         for limit in (0, -1, True, 1.5, "10", None, 2**70):
             with pytest.raises(InvalidPayload, match="gates: limit"):
                 await env.client.gates(limit=limit)
+
+
+async def test_a_cursor_of_a_store_of_other_shards_is_refused():
+    async with Environment(workflows=Registry(), worker=False) as env:
+        for cursor in ("17.4", "..", "17."):
+            with pytest.raises(InvalidPayload, match="cursor"):
+                await env.client.runs(cursor=cursor)

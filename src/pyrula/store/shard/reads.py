@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pyrula.errors import InvalidPayload, shown
 from pyrula.model.gate import FOREVER
 from pyrula.model.run import Run
 from pyrula.model.step import Entry
@@ -64,7 +65,9 @@ def numbered(
 ) -> tuple[list[tuple[int, Run]], str | None]:
     """The same with each run's number, which as a cursor leads to the runs before it."""
     if cursor and not cursor.isdecimal():
-        raise InvalidPayload(f"runs: cursor is {shown(cursor)}, of a store of several shards; take it from the page before")
+        raise InvalidPayload(
+            f"runs: cursor is {shown(cursor)}, of a store of several shards; take it from the page before"
+        )
     before = int(cursor) if cursor else FOREVER
     found: list[int] = []
     for _ in range(_SCANS):

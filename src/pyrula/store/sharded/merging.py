@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pyrula.errors import InvalidPayload, shown
 from pyrula.model.run import Run
 from pyrula.store.protocol import Gate
 
@@ -19,12 +20,14 @@ _OVER = "0"
 
 
 def cursors(cursor: str | None, shards: int) -> list[str | None]:
-    """A cursor over several shards, taken apart. Raises ValueError for what is none."""
+    """A cursor over several shards, taken apart. Raises `InvalidPayload` for what is none."""
     if not cursor:
         return [None] * shards
     parts = cursor.split(".")
     if len(parts) != shards or not all(part == "" or part.isdecimal() for part in parts):
-        raise ValueError(f"cursor {cursor!r} is none of this store; take it from the page before")
+        raise InvalidPayload(
+            f"runs: cursor is {shown(cursor)}, none of this store; take it from the page before"
+        )
     return [part or None for part in parts]
 
 
