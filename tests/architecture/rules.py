@@ -12,7 +12,9 @@ LONGEST = 400
 COUNTED = ("src", "tests", "benchmarks", "examples", "scripts")
 BANNED_WORDS = frozenset({"job", "jobs", "manager", "managers", "util", "utils", "helper", "helpers", "base"})
 TASK = frozenset({"task", "tasks"})
-SEED_ARGUMENTS = frozenset({"task_poller_pool_size", "task_poller_limiter"})  # of Worker, as its seed has them
+SEED_ARGUMENTS = frozenset(
+    {"task_poller_pool_size", "task_poller_limiter"}
+)  # of Worker, as its seed has them
 TEMPORAL_PLACES = frozenset({"temporal", "limiters"})  # the seed of the limiters speaks Temporal's words
 LIMITERS_EDGE = frozenset({"__init__", "asking", "cgroup", "events", "hub", "os", "worker"})
 """Of the limiters, what reads clocks and the machine, or runs under the hub's lock; all else decides."""
@@ -29,7 +31,9 @@ UNFINISHED = re.compile(r"#.*\b(TO[D]O|FIX[M]E|XX[X])\b")
 NAP = re.compile(r"(?:time|asyncio|anyio)\.sleep\((?:0\.[1-9]|[1-9])")
 # Tests that talk to real processes and servers may wait for them.
 EDGE_TESTS = frozenset({"crash", "kafka", "postgres", "temporal", "web", "worker", "cli"})
-OWN_SQL = frozenset({"connection.sql", "enlist.sql", "wake.sql"})  # how a backend connects, commits and is woken
+OWN_SQL = frozenset(
+    {"connection.sql", "enlist.sql", "wake.sql"}
+)  # how a backend connects, commits and is woken
 
 
 def files(root: Path, *suffixes: str, under: tuple[str, ...] = (".",)) -> Iterator[Path]:

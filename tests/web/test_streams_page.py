@@ -60,7 +60,9 @@ async def _stopped(store: Store) -> None:
         )
     )
     stamped = stamp_run(workflow, {"user": "u"})
-    stamped = replace(stamped, stamp=replace(stamped.stamp, owned=True, gates=()), keys=(), unit_key="orders/1")
+    stamped = replace(
+        stamped, stamp=replace(stamped.stamp, owned=True, gates=()), keys=(), unit_key="orders/1"
+    )
     await store.submit([Submission(workflow="mail", params=b'{"user":"u"}', stamped=stamped, run_id=RUN)])
     (claim,) = (await store.turn(TurnRequest(incarnation="w1", wanted=1))).claims
     error = msgspec.json.encode({"type": "ValueError", "message": "no such order"})

@@ -16,13 +16,14 @@ class RetryAfter(Exception):
     """
 
     def __init__(self, seconds: Duration, gate: str | None = None) -> None:
+        named: object = gate  # whatever the body passed
         try:
             delay = to_us(seconds)
         except ValueError as error:
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be {error}") from None
         if delay < 0:
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be 0 or more")
-        if gate is not None and not (isinstance(gate, str) and gate.isprintable()):
+        if named is not None and not (isinstance(named, str) and named.isprintable()):
             raise ConfigurationError(
                 f"RetryAfter.gate is {shown(gate)}; it must be the name of a gate, or None"
             )
