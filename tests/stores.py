@@ -23,8 +23,9 @@ KINDS = {
     "sqlite": ("sqlite-memory", "sqlite-file"),
     "postgres": ("postgres",),
     "sharded-sqlite": ("sharded-sqlite-memory", "sharded-sqlite-file"),
+    "sharded-postgres": ("sharded-postgres",),
 }
-SHARED = frozenset({"sqlite-file", "postgres", "sharded-sqlite-file"})
+SHARED = frozenset({"sqlite-file", "postgres", "sharded-sqlite-file", "sharded-postgres"})
 SHARDS = 3
 ORDER = (
     "its runs have no gate, so they are on several shards, each with an order (priorities, turns) of its own"
@@ -95,6 +96,7 @@ _MADE: dict[str, Callable[[Path, pytest.FixtureRequest], str]] = {
     "sqlite-memory": lambda folder, request: "sqlite://",
     "sqlite-file": lambda folder, request: f"sqlite:///{folder / 'runs.db'}",
     "postgres": _postgres,
+    "sharded-postgres": lambda folder, request: " ".join(_postgres(folder, request) for _ in range(SHARDS)),
     "sharded-sqlite-memory": lambda folder, request: " ".join(["sqlite://"] * SHARDS),
     "sharded-sqlite-file": lambda folder, request: " ".join(
         f"sqlite:///{folder / f'shard{number}.db'}" for number in range(SHARDS)

@@ -154,7 +154,7 @@ def close(tx: Tx, wanted: Route, token: str, *, reschedules: bool) -> str | None
             tx.run(
                 "routes.forget", route.workflow
             )  # it has nothing left, and has to say anew where its runs go
-    tx.run("routes.close", wanted.workflow, token)
+    tx.run("routes.close", wanted.workflow, token, "[]")
     return None
 
 

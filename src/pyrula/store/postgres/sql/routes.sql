@@ -9,8 +9,8 @@ SELECT how, gates, closed FROM routes WHERE workflow = $1::text FOR SHARE
 SELECT workflow, how, gates, closed FROM routes ORDER BY workflow
 
 -- name: close
--- how '': there is none yet.
-INSERT INTO routes (workflow, how, gates, closed) VALUES ($1::text, '', '[]', $2::text)
+-- how '': there is none yet, with no gates.
+INSERT INTO routes (workflow, how, gates, closed) VALUES ($1::text, '', $3::text, $2::text)
 ON CONFLICT (workflow) DO UPDATE SET closed = excluded.closed
 
 -- name: open
@@ -26,7 +26,7 @@ DELETE FROM routes WHERE workflow = $1::text
 DELETE FROM routes WHERE workflow = $1::text AND closed = $2::text AND how = ''
 
 -- name: unfinished
-SELECT run_id FROM runs WHERE workflow = $1::text AND state = 'open' AND keys <> '[]' ORDER BY seq DESC LIMIT $2::bigint
+SELECT run_id FROM runs WHERE workflow = $1::text AND state = 'open' AND length(keys) > 2 ORDER BY seq DESC LIMIT $2::bigint
 
 -- name: buffered
 SELECT text FROM buffers WHERE workflow = $1::text LIMIT $2::bigint
@@ -37,7 +37,7 @@ SELECT count(*) FROM schedules WHERE workflow = $1::text
 -- name: gated
 -- Those of these runs that have gates.
 SELECT r.run_id, r.workflow, r.keys FROM unnest($1::text[]) AS u (run_id) JOIN runs AS r ON r.run_id = u.run_id
-WHERE r.keys <> '[]'
+WHERE length(r.keys) > 2
 
 -- name: shards
 SELECT shard FROM shards

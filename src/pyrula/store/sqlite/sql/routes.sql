@@ -9,8 +9,8 @@ SELECT how, gates, closed FROM routes WHERE workflow = ?1
 SELECT workflow, how, gates, closed FROM routes ORDER BY workflow
 
 -- name: close
--- how '': there is none yet.
-INSERT INTO routes (workflow, how, gates, closed) VALUES (?1, '', '[]', ?2)
+-- how '': there is none yet, with no gates.
+INSERT INTO routes (workflow, how, gates, closed) VALUES (?1, '', ?3, ?2)
 ON CONFLICT (workflow) DO UPDATE SET closed = excluded.closed
 
 -- name: open
@@ -26,7 +26,7 @@ DELETE FROM routes WHERE workflow = ?1
 DELETE FROM routes WHERE workflow = ?1 AND closed = ?2 AND how = ''
 
 -- name: unfinished
-SELECT run_id FROM runs WHERE workflow = ?1 AND state = 'open' AND keys <> '[]' ORDER BY seq DESC LIMIT ?2
+SELECT run_id FROM runs WHERE workflow = ?1 AND state = 'open' AND length(keys) > 2 ORDER BY seq DESC LIMIT ?2
 
 -- name: buffered
 SELECT text FROM buffers WHERE workflow = ?1 LIMIT ?2
@@ -36,7 +36,7 @@ SELECT count(*) FROM schedules WHERE workflow = ?1
 
 -- name: gated
 -- Those of these runs that have gates.
-SELECT run_id, workflow, keys FROM runs WHERE run_id = ?1 AND keys <> '[]'
+SELECT run_id, workflow, keys FROM runs WHERE run_id = ?1 AND length(keys) > 2
 
 -- name: shards
 SELECT shard FROM shards
