@@ -113,7 +113,9 @@ class Environment:
         environment's own.
         """
         registry = self.registry if workflows is None else _registry(workflows)
-        worker = Worker(self.store, registry, **{"heartbeat": False, "streams": False, **self._options, **options})
+        worker = Worker(
+            self.store, registry, **{"heartbeat": False, "streams": False, **self._options, **options}
+        )
         self.workers.append(worker)
         self._running[worker] = asyncio.ensure_future(worker.run())
         await self.settle()
