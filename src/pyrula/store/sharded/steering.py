@@ -22,18 +22,19 @@ async def steer_all(shards: Shards, gate: str, verb: Callable[..., None]) -> Non
     were tried: it holds on the others, and calling again does no harm.
     """
     answers, unreached = await shards.each(lambda store: store.read(partial(_kinds, gate=gate)))
-    unknown = [answer for answer in answers.values() if isinstance(answer, GateNotFound)]
-    known = {kind for answer in answers.values() if not isinstance(answer, GateNotFound) for kind in answer}
+    known = {kind for kinds, _ in answers.values() for kind in kinds}
+    unknown = [told for _, told in answers.values() if told is not None]
     if not known and unknown and not unreached:
-        raise unknown[0]
+        raise GateNotFound(unknown[0])
     await shards.every(lambda store: store.write(partial(verb, known=known)))
 
 
-def _kinds(tx: Tx, gate: str) -> set[str] | GateNotFound:
+def _kinds(tx: Tx, gate: str) -> tuple[set[str], str | None]:
+    """limit, rate or both; and what a shard that does not know the gate says."""
     try:
-        return steer.kinds(tx, gate)
+        return steer.kinds(tx, gate), None
     except GateNotFound as error:
-        return error
+        return set(), str(error)
 
 
 async def restamp_all(
