@@ -93,9 +93,8 @@ def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tup
         return
     plans = hold.plans_of_runs(tx, list(opened))
     gates: dict[bytes, Row] = {}
-    for seq, workflow, priority, unit_key, keys, stamp_id in tx.match(
-        "admit.run_of_lane", [(seq,) for seq in opened]
-    ):
+    found = sorted(tx.match("admit.run_of_lane", [(seq,) for seq in opened]))
+    for seq, workflow, priority, unit_key, keys, stamp_id in found:
         lane_id, resumed = opened[seq]
         plan, stamp = plans[seq], loader.stamp(stamp_id)
         gates.update({row[0]: row for row in rows.gate_rows(stamp, keys, plan.gates, plan.numbers)})
