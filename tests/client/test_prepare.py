@@ -6,8 +6,8 @@ import pytest
 
 from pyrula.errors import ConfigurationError, InvalidPayload, NotJson
 from pyrula.testing import Environment
-from pyrula.workflows import Registry
-from pyrula.workflows.client import prepare, steering
+from pyrula.workflows import Registry, prepare
+from pyrula.workflows.client import steering
 
 HALF_SECOND = 500_000
 

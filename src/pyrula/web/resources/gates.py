@@ -10,7 +10,7 @@ from pyrula.store.protocol import Store
 from pyrula.web import wire
 from pyrula.web.call import Call, Operation
 from pyrula.web.problems import Problem
-from pyrula.workflows.client.prepare import stored_key
+from pyrula.workflows.prepare import stored_key
 
 SORTS: Final = ("name", "waiting", "busy")
 

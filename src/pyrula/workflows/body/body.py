@@ -22,7 +22,7 @@ from pyrula.workflows.body.port import Port
 from pyrula.workflows.body.redo import Asked, made_anew
 from pyrula.workflows.body.replay import asker, described
 from pyrula.workflows.body.teller import Teller
-from pyrula.workflows.client.prepare import text
+from pyrula.workflows.prepare import text
 from pyrula.workflows.workflow import Workflow
 
 

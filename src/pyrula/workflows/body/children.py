@@ -9,7 +9,7 @@ from pyrula.model.payload import encode
 from pyrula.model.step import Entry
 from pyrula.workflows.body.call import Call, mark
 from pyrula.workflows.body.place import PLACE, Inside
-from pyrula.workflows.client.prepare import named
+from pyrula.workflows.prepare import named
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body

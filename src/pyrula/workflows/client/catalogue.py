@@ -17,7 +17,7 @@ from pyrula.policies.stamp import (
     stamp_run,
 )
 from pyrula.store.protocol import Store
-from pyrula.workflows.client import prepare
+from pyrula.workflows import prepare
 from pyrula.workflows.workflow import Registry, Workflow, default_registry
 
 

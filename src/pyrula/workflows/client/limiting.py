@@ -11,7 +11,7 @@ from pyrula.errors import WorkerNotFound, shown
 from pyrula.limiters import LimiterConfig, PollRate
 from pyrula.limiters.wire import changes_to_json, config_from_json
 from pyrula.store.protocol import Store
-from pyrula.workflows.client import prepare
+from pyrula.workflows import prepare
 
 
 class Changes(TypedDict, total=False):

@@ -9,7 +9,7 @@ from pyrula.errors import ConfigurationError, InvalidPayload, shown
 from pyrula.model.run import RunState
 from pyrula.policies.limit import Limit
 from pyrula.policies.rate import Rate
-from pyrula.workflows.client import prepare
+from pyrula.workflows import prepare
 
 _STATES: Final = get_args(RunState)
 _LONGEST_PAGE: Final = 1000

@@ -9,7 +9,7 @@ from pyrula.errors import InvalidPayload, RunIdConflict, WorkflowNotFound, shown
 from pyrula.model.payload import decode
 from pyrula.policies.stamp import Stamped, stamp_by_declaration, stamp_run
 from pyrula.store.protocol import Store, Submission
-from pyrula.workflows.client import prepare
+from pyrula.workflows import prepare
 from pyrula.workflows.workflow import Registry, Workflow
 
 _OPTIONS: Final = frozenset({"priority", "delay", "run_at", "expires_in"})

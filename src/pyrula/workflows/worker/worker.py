@@ -20,7 +20,7 @@ from pyrula.limiters import LimiterConfig, PollRate, Stats
 from pyrula.model.duration import Duration, positive_us, to_us
 from pyrula.store.protocol import Store
 from pyrula.workflows.body.port import Tracer
-from pyrula.workflows.client.prepare import named
+from pyrula.workflows.prepare import named
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.lives import Lives, Setting
 from pyrula.workflows.worker.stop import stop
