@@ -23,13 +23,15 @@ class Cutter:
         self._server_port = port
         self.port = free_port()
         self.word: bytes | None = None
+        self.after: bytes | None = None
         self.deliver = True
         self.cuts = 0
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut_at(self, word: bytes, *, deliver: bool) -> None:
-        self.word, self.deliver = word, deliver
+    def cut_at(self, word: bytes, *, deliver: bool, after: bytes | None = None) -> None:
+        """after: only on a connection on which this has passed before."""
+        self.word, self.deliver, self.after = word, deliver, after
 
     def close(self) -> None:
         self._listener.close()
@@ -45,9 +47,12 @@ class Cutter:
             threading.Thread(target=self._forward, args=(server, client, False), daemon=True).start()
 
     def _forward(self, source: socket.socket, sink: socket.socket, asks: bool) -> None:
+        passed: bytes | None = None
         try:
             while data := source.recv(65536):
-                if asks and self.word is not None and self.word in data:
+                if asks and self.after is not None and self.after in data:
+                    passed = self.after
+                if asks and self.word is not None and self.word in data and passed == self.after:
                     self.word = None
                     self.cuts += 1
                     if self.deliver:
@@ -96,7 +101,7 @@ async def test_runs_of_a_turn_are_handed_out_and_in_once(
     began: list[int] = []
     async with working(postgres_server.url(schema, port=cutter.port)) as client:
         for number in range(6):
-            cutter.cut_at(b"COMMIT", deliver=deliver)
+            cutter.cut_at(b"COMMIT", deliver=deliver, after=b"admit.lease" if number % 2 else b"finish.run")
             ids = await client.submit_many("double", [{"n": n} for n in range(4)])
             results = await asyncio.gather(*(client.result(run_id, timeout=20) for run_id in ids))
             assert results == [0, 2, 4, 6]
