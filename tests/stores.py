@@ -71,16 +71,17 @@ def store_kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """A store of that kind that nobody has used."""
-    return _made(store_kind, tmp_path, request)
+    return made(store_kind, tmp_path, request)
 
 
 @pytest.fixture(params=[kind for kind in kinds() if kind in SHARED])
 def shared_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """A store that nobody has used, of a kind that several processes can open."""
-    return _made(str(request.param), tmp_path, request)
+    return made(str(request.param), tmp_path, request)
 
 
-def _made(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+def made(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """A store of a kind that nobody has used."""
     name = getattr(request.node, "originalname", "")
     if name in ONE_SHARD and kind.startswith("sharded"):
         pytest.skip(f"one shard only: {ONE_SHARD[name]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,10 @@ from pyrula.store.open import open_store
 from pyrula.store.sharded.store import ShardedStore
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
+from tests.sharded.places import SHARDS
+from tests.stores import kinds, made, postgres_server
 
-SHARDS = 3
+__all__ = ["postgres_server"]
 
 
 @pytest.fixture
@@ -19,9 +22,15 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
+@pytest.fixture(params=[kind for kind in kinds() if kind.startswith("sharded")] or ["sharded-sqlite-memory"])
+def sharded_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A store of three shards that nobody has used: SQLite in memory, or what the run of the tests is about."""
+    return made(str(request.param), tmp_path, request)
+
+
 @pytest.fixture
-async def store(clock: VirtualClock) -> AsyncIterator[ShardedStore]:
-    store = open_store(["sqlite://"] * SHARDS, clock=clock)
+async def store(sharded_url: str, clock: VirtualClock) -> AsyncIterator[ShardedStore]:
+    store = open_store(sharded_url, clock=clock)
     assert isinstance(store, ShardedStore)
     await store.connect()
     yield store

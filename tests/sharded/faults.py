@@ -9,7 +9,7 @@ from typing import Any
 from pyrula.errors import StoreUnavailable
 from pyrula.store.sharded.store import ShardedStore
 
-_CALLS = ("write", "append", "read", "view")
+_CALLS = ("write", "append", "read", "view", "turn")
 
 
 @contextmanager

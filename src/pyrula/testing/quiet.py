@@ -33,7 +33,9 @@ class _Probe:
         if self.found.done():
             return
         ready = self._loop._ready  # type: ignore[attr-defined]  # asyncio has no public way to ask
-        if all(isinstance(getattr(handle._callback, "__self__", None), _Probe) for handle in ready):
+        if all(
+            isinstance(getattr(handle._callback, "__self__", None), _Probe) for handle in ready.copy()
+        ):  # threads add to it
             self.found.set_result(None)
         else:
             self._loop.call_soon(self.look)
