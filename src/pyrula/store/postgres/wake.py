@@ -26,6 +26,7 @@ _WORK: Final = frozenset(
         "trigger.grow",
         "schedule.put",
         "schedule.next",
+        "outbox.send",
         "steer.set",
         "steer.remove",
         "steer.dirty",
