@@ -119,8 +119,9 @@ def _urls(url: str | Sequence[str]) -> list[str]:
 def bring_forward(url: str) -> None:
     """Bring the schema of a store that is there to this version; any number may do so at once. Raises
     `SchemaMismatch` if it is newer."""
-    if _is_postgres(url):
-        _postgres_module().bring_forward(url)
+    for each in _urls(url):
+        if _is_postgres(each):
+            _postgres_module().bring_forward(each)
 
 
 def _is_postgres(url: object) -> bool:
