@@ -106,7 +106,7 @@ def come(tx: Tx, runs: Sequence[tuple[Submission, int]], line: Sequence[Ancestor
     entered = enter(tx, [runs[number][0] for number in entering])
     answers.update(zip(entering, entered, strict=True))
     _cancel_at_once(tx, [runs[number][0] for number in entering])
-    came = {run.run_id: (run.run_id, here, times) for run, times in runs if times}  # the last one counts them all
+    came = {run.run_id: (run.run_id, here, times) for run, times in runs if times}  # the last counts all
     tx.many("chosen.came", list(came.values()))
     return [answers[number] for number in range(len(runs))]
 
