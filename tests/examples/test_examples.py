@@ -26,6 +26,7 @@ SHOWS = {
     "whole": ["ann paid 1350, parcel P1", "parked [1]", "ann: refunded", "[]"],
 }
 ELSEWHERE = {
+    "kafka_orders": "tests/kafka/test_example.py",
     "limiters": "tests/limiters/test_example.py",
     "temporal_worker": "tests/temporal/test_example.py",
 }
