@@ -14,9 +14,11 @@ settings.register_profile("thorough", max_examples=5000, **_patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 
-OUTSIDE = frozenset({"kafka", "temporal", "web"})
-"""Tests that lean on other people's programs: a broker, a server and its SDK, a browser. Each of those was seen to
-stall by itself once in many runs (docs/temporal.md, docs/kafka.md), so such a test may try again; one of ours may not.
+OUTSIDE = frozenset({"kafka", "temporal"})
+"""Tests against a real broker and a real Temporal server, which may be tried again. The test broker can lose its
+group's leader under churn. A Temporal worker with a queued local activity hung in its shutdown once in some six whole
+runs; whether by the SDK's fault or by ours is not known yet, so a retry there hides an open fault: look for `rerun`
+in the last line of a run.
 """
 
 
