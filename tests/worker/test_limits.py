@@ -16,6 +16,7 @@ import pytest
 
 from pyrula.errors import ConfigurationError, WorkerNotFound
 from pyrula.limiters import Hub, LimiterConfig, PollRate
+from pyrula.limiters import hub as process_hub
 from pyrula.testing import Environment
 from pyrula.testing.clock import VirtualClock
 from pyrula.workflows import Registry, Worker, open_store, workflow
@@ -313,6 +314,17 @@ async def test_a_worker_reports_at_most_once_a_second_and_one_without_limits_nev
             await stage.submit(3, seconds=0.01)
             await stage.env.advance(0.25)
         assert 1 <= len(reports) <= 11
+
+
+async def test_the_machine_is_read_for_a_worker_only_while_it_runs(tmp_path: Path) -> None:
+    mount = ("disk", str(tmp_path))
+    async with open_store(f"sqlite:///{tmp_path}/runs.db") as store:
+        worker = Worker(store, Registry(), limits={"os": {mount: 100}})
+        for _ in range(2):
+            async with worker:
+                assert mount in process_hub.os_stats()
+            process_hub.tick()
+            assert mount not in process_hub.os_stats()
 
 
 # -- which hub, which cluster

@@ -125,6 +125,7 @@ class Hub:
         def stop() -> None:
             with self.turn() as _:
                 self._listeners = tuple(one for one in self._listeners if one is not listener)
+            self._due_changed.set()
 
         return stop
 
@@ -204,6 +205,12 @@ class Hub:
             listeners = self._listeners
             self._outbox.append(lambda: tell(listeners, event))
 
+    def rest(self, limiter: Limiter, resting: bool) -> None:
+        """Sample for `limiter` no longer, or again."""
+        with self.turn() as _:
+            limiter.resting = resting
+        self.watch({} if resting else limiter.limits.os)
+
     def leave(self, limiter: Limiter) -> None:
         """Forget `limiter`. Under the lock."""
         self._limiters.discard(limiter)
@@ -247,8 +254,7 @@ class Hub:
 
     def _forget_unwatched(self) -> None:
         with self.turn() as _:
-            wanted = {name for one in self._limiters for name in (*one.limits.os, *one.soon)}
-        self.sampler.keep(wanted)
+            self.sampler.keep({name for one in self._limiters for name in one.watched})
 
     def _next_due(self) -> int | None:
         """When the thread has something to do; None when it has not. Under the lock."""

@@ -73,6 +73,7 @@ class Limiter:
         self.soon: Mapping[OsLimitable, float] = {}
         """Limits of the machine about to be set: sampled before they hold."""
         self.closed = False
+        self.resting = False
         self.places: dict[str, int] = {}
         """Places held for polls on their way, per group of pollers."""
         self._rate: PollRate | None = None
@@ -276,6 +277,11 @@ class Limiter:
         )
 
     # -- under the hub's lock
+
+    @property
+    def watched(self) -> tuple[OsLimitable, ...]:
+        """What is read of the machine for it."""
+        return (*(() if self.resting else self.limits.os), *self.soon)
 
     def places_left(self, kind: str) -> int | None:
         """How many places the counters leave; None is no limit. Under the hub's lock."""

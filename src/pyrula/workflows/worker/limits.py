@@ -116,9 +116,15 @@ class Limits:
 
     # -- what it says of itself
 
+    def rouse(self, news: Callable[[], None]) -> None:
+        """The worker begins; what changes is to be told to `news`."""
+        self.news = news
+        self.limiter.hub.rest(self.limiter, False)
+
     def hush(self) -> None:
-        """The worker has ended: there is no row to write to."""
+        """The worker has ended: there is no row to write to, and nothing to read of the machine."""
         self.news = _nobody_asks
+        self.limiter.hub.rest(self.limiter, True)
 
     def facts(self) -> dict[str, Any]:
         """For the worker's row: configuration, what each limit is held against, and what holds the worker back."""

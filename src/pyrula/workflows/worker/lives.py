@@ -84,8 +84,8 @@ class Lives:
         """Live until stopped, or drained. A cancel of the caller stops at once, and hands back."""
         setting = self._setting
         await setting.store.connect()
+        setting.limits.rouse(self.stir)
         setting.store.listen(self.wake)
-        setting.limits.news = self.stir
         try:
             if setting.streams and not drain:
                 self.executions.streams = self.streams
