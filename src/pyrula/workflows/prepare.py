@@ -47,9 +47,14 @@ def options(
 
 
 def submission(
-    workflow: str, params: bytes, stamped: Stamped, options: Options, run_id: str | None
+    workflow: str,
+    params: bytes,
+    stamped: Stamped,
+    options: Options,
+    run_id: str | None,
+    parent: str | None = None,
 ) -> Submission:
-    """One run to be. params: JSON. Raises `InvalidPayload` for its id."""
+    """One run to be. params: JSON; parent: the run whose child it is. Raises `InvalidPayload` for its id."""
     return Submission(
         workflow=workflow,
         params=params,
@@ -58,6 +63,7 @@ def submission(
         delay=options.delay,
         run_at=options.run_at,
         expires_in=options.expires_in,
+        parent=parent,
     )
 
 

@@ -14,8 +14,8 @@ from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.model.run import FINAL, Run
 from pyrula.store.protocol import Gate, Store
 from pyrula.workflows import prepare
+from pyrula.workflows.catalogue import Catalogue, name_of
 from pyrula.workflows.client import limiting, steering
-from pyrula.workflows.client.catalogue import Catalogue, name_of
 from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
 from pyrula.workflows.client.waits import Waits

@@ -17,6 +17,7 @@ from pyrula.store.protocol import Claim, Signal, Store
 from pyrula.workflows.body import Body
 from pyrula.workflows.body.ending import set_aside
 from pyrula.workflows.body.port import Tracer
+from pyrula.workflows.catalogue import Catalogue
 from pyrula.workflows.worker.children import submit_child
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.streams import Streams
@@ -52,7 +53,7 @@ class Executions:
         self.ended_event = asyncio.Event()
         self._wake = wake
         self.incarnation = ""
-        self._store, self._registry, self._served = store, registry, served
+        self._store, self._catalogue, self._served = store, Catalogue(store, registry), served
         self._limits, self._threads = limits, threads
         self._loop = asyncio.get_running_loop()
         self.streams: Streams | None = None
@@ -164,7 +165,7 @@ class Executions:
         options: Mapping[str, Any],
     ) -> str:
         """Submit a child."""
-        return await submit_child(self._store, self._registry, workflow, params, run_id, parent, options)
+        return await submit_child(self._store, self._catalogue, workflow, params, run_id, parent, options)
 
     async def resend(self, lease: Lease, run_id: str, name: str, payload: bytes, event_id: str) -> None:
         """Send an event again that a wait took which nobody waited for any more."""

@@ -1,4 +1,4 @@
-"""How a client knows a workflow: by its code, or by the declaration that a worker left in the store."""
+"""How a submission knows its workflow: by its code, or by the declaration that a worker left in the store."""
 
 from __future__ import annotations
 
@@ -91,21 +91,21 @@ class Catalogue:
         self._store = store
         self._registry = default_registry if registry is None else registry
 
-    async def find(self, workflow: str | Workflow[..., Any]) -> Stamper:
-        """How to stamp a workflow. Raises `WorkflowNotFound`."""
+    async def find(self, workflow: object) -> Stamper:
+        """How to stamp a workflow, or one of that name. Raises `InvalidPayload` and `WorkflowNotFound`."""
         if isinstance(workflow, Workflow):
             return ByCode(workflow)
-        workflow = name_of(workflow)
-        known = self._registry.find(workflow)
+        name = name_of(workflow)
+        known = self._registry.find(name)
         if known is not None:
             return ByCode(known)
         # Read each time: a deploy may have changed it, and the newest decides.
-        declaration = await self._store.declaration(workflow)
+        declaration = await self._store.declaration(name)
         if declaration is None:
-            near = get_close_matches(workflow, [each.name for each in self._registry], 3)
+            near = get_close_matches(name, [each.name for each in self._registry], 3)
             hint = f"; near are {', '.join(map(repr, near))}" if near else ""
             raise WorkflowNotFound(
-                f"no workflow {shown(workflow)}: this process has imported none of that name and no worker "
+                f"no workflow {shown(name)}: this process has imported none of that name and no worker "
                 f"has registered one{hint}. Import the module that declares it, or start a worker that does"
             )
-        return ByDeclaration(workflow, decode(declaration))
+        return ByDeclaration(name, decode(declaration))
