@@ -304,3 +304,55 @@ async def test_a_worker_runs_once_at_a_time(store: Store, registry: Registry) ->
     async with Worker(store, registry) as worker:
         with pytest.raises(RuntimeError, match="runs already"):
             await worker.run()
+
+
+async def test_an_outcome_that_no_store_can_take_holds_up_no_other_run(
+    store: Store, client: WorkflowClient, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault nobody foresaw, planted where a result is written; its neighbours end in the same turn."""
+
+    @workflow(registry=registry, concurrency=Limit(key="key", max=1))
+    async def give(ctx: Any, key: str) -> str:
+        return key
+
+    take = type(store).turn
+
+    async def turn(self: Store, request: Any) -> Any:
+        if any(getattr(outcome, "result", b"") == b'"poison"' for _, outcome in request.outcomes):
+            raise OverflowError("no such number")
+        return await take(self, request)
+
+    monkeypatch.setattr(type(store), "turn", turn)
+    ids = await client.submit_many("give", [{"key": key} for key in ("a", "poison", "b", "poison", "c")])
+    async with Worker(store, registry, max_concurrent_runs=5):
+        results = [await client.result(ids[n], timeout=10) for n in (0, 2, 4)]
+        assert results == ["a", "b", "c"]
+        for poisoned in (ids[1], ids[3]):
+            with pytest.raises(
+                RunFailed, match="ended as Completed, which could not be stored: OverflowError"
+            ):
+                await client.result(poisoned, timeout=10)
+        assert await client.execute("give", {"key": "d"}) == "d"
+    assert (await client.gates())[0].in_use == 0
+
+
+async def test_a_store_that_fails_for_all_loses_no_outcome(
+    store: Store, client: WorkflowClient, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @workflow(registry=registry)
+    async def give(ctx: Any, key: str) -> str:
+        return key
+
+    take, broken = type(store).turn, []
+
+    async def turn(self: Store, request: Any) -> Any:
+        if (request.outcomes and not broken) or 0 < len(broken) < 5:
+            broken.append(request)
+            raise OverflowError("a fault of the store")
+        return await take(self, request)
+
+    monkeypatch.setattr(type(store), "turn", turn)
+    ids = await client.submit_many("give", [{"key": key} for key in "abc"])
+    async with Worker(store, registry):
+        assert [await client.result(run_id, timeout=10) for run_id in ids] == ["a", "b", "c"]
+    assert len(broken) == 5

@@ -47,6 +47,16 @@ def asked_for_later(error: BaseException) -> RetryAfter | None:
     return None
 
 
+def unstorable(outcome: Outcome, error: Exception | None) -> Failed:
+    """The store could not take how the run ended, for a reason that nobody foresaw."""
+    message = f"the run ended as {type(outcome).__name__}, which could not be stored: {type(error).__name__}: {error}"
+    return Failed(
+        msgspec.json.encode(
+            ErrorValue("OutcomeNotStored", _text(message, _LONGEST_MESSAGE), "outcome_not_stored")
+        )
+    )
+
+
 def set_aside(message: str, code: str) -> SetAside:
     """A replay met another step than the log holds."""
     reason = ErrorValue("NonDeterministicWorkflow", message, "non_deterministic")

@@ -14,6 +14,7 @@ from pyrula.errors import PyrulaError, StoreClosed
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome
 from pyrula.store.protocol import Handed, Store, TurnRequest
+from pyrula.workflows.body.ending import unstorable
 from pyrula.workflows.worker.execute import Executions
 from pyrula.workflows.worker.limits import Limits, Room
 
@@ -48,24 +49,30 @@ class Turns:
         self._store, self._clock, self._executions = store, clock, executions
         self._limits, self._wake, self._most = limits, wake, most
         self._pause = 0
+        self._failure: Exception | None = None
         self._proved = proved
 
     async def until_stopped(self, *, drain: bool = False) -> None:
         """Take turns until stopped, or lost; with `drain`, until nothing is due now and nothing executes."""
+        executions = self._executions
         while self.lost is None:
             self._wake.clear()
-            outcomes = self._executions.take()
-            busy = bool(outcomes or self._executions.bodies)
+            outcomes = executions.take()
+            busy = bool(outcomes or executions.bodies)
             if self.stopping and not busy:
                 return
-            room = Room(0) if self.stopping else self._limits.room(self._most - len(self._executions.bodies))
+            room = Room(0) if self.stopping else self._limits.room(self._most - len(executions.bodies))
             handed = await self._turn(outcomes, room.runs)
             if handed is None:
-                if self.lost is None:
-                    await self._rest(self._back_off(), room)
+                executions.put_back(await self._apart(outcomes))
+                if self._pause:
+                    self.resting = True
+                    await self._clock.wait(
+                        executions.ended_event, round(self._pause * (0.5 + ids.chance() / 2))
+                    )
+                    self.resting = False
                 continue
-            self._pause = 0
-            idle = not (handed.claims or self._executions.bodies or self._executions.waiting)
+            idle = not (handed.claims or executions.bodies or executions.waiting)
             if drain and idle and room.runs and handed.next_in != 0:
                 return
             if self.stopping and idle:
@@ -75,6 +82,30 @@ class Turns:
                 await asyncio.sleep(0)
                 continue
             await self._rest(handed.next_in, room)
+
+    async def _apart(self, outcomes: list[tuple[Lease, Outcome]]) -> list[tuple[Lease, Outcome]]:
+        """A turn failed: if nobody foresaw why, find out whose outcome it was, so that it holds up no other
+        run. That run fails instead, told why. Answers the outcomes still to be handed in."""
+        left = []
+        if not outcomes or self._foresaw() or await self._turn([], 0) is None:
+            return outcomes  # whatever it is, it is not the outcomes
+        for lease, outcome in outcomes:
+            for last in (outcome, None):
+                tried = last or unstorable(outcome, self._failure)
+                if await self._turn([(lease, tried)], 0) is not None:
+                    break
+                if self._foresaw():
+                    left.append((lease, tried))
+                    break
+            else:
+                _log.error(
+                    "lease %s: not even its failure can be stored; it lasts as long as this worker", lease
+                )
+        return left
+
+    def _foresaw(self) -> bool:
+        """Whether the last turn that failed did so for a reason that has a name."""
+        return isinstance(self._failure, PyrulaError)
 
     async def _turn(self, outcomes: list[tuple[Lease, Outcome]], wanted: int) -> Handed | None:
         """One turn; None if the store could not take it, and nothing has changed."""
@@ -91,14 +122,17 @@ class Turns:
             claims = len(handed.claims)
         except StoreClosed as error:  # it never opens again: there is nothing to wait for
             self.lose(str(error))
+            self._failure = error
             return None
         except Exception as error:  # whatever it is, outcomes must not be lost nor the worker die of it
             again = self._pause > 0 or isinstance(error, PyrulaError)  # a traceback is told once
             _log.error("turn failed: %s: %s", type(error).__name__, error, exc_info=not again)
-            executions.put_back(outcomes)
+            self._failure = error
+            self._pause = min(2 * self._pause or _FIRST_RETRY, _LONGEST_RETRY)
             return None
         finally:
             self._limits.began(wanted, claims)
+        self._pause = 0
         executions.know(handed.nows or {0: handed.now})
         executions.handed_in(outcomes, handed.refused)
         if handed.lost:
@@ -117,26 +151,23 @@ class Turns:
             self._executions.lose_all()
             self._wake.set()
 
-    def _back_off(self) -> int:
-        self._pause = min(2 * self._pause or _FIRST_RETRY, _LONGEST_RETRY)
-        return round(self._pause * (0.5 + ids.chance() / 2))
-
     async def _rest(self, due: int | None, room: Room) -> None:
         """Wait until something is due, ended or news. Without room, news is looked at now and then only."""
         ended = self._executions.ended_event
         if due == 0 and room.runs:
             await asyncio.sleep(0)  # let bodies begin
             return
-        if not room.runs or self._pause:
-            wait = max(self._pause, FULL_PAUSE)
+        if not room.runs:
             self.resting = True
-            await self._clock.wait(ended, wait if room.look_in is None else min(wait, room.look_in))
+            await self._clock.wait(
+                ended, FULL_PAUSE if room.look_in is None else min(FULL_PAUSE, room.look_in)
+            )
             self.resting = False
-            if ended.is_set() or self._pause:
+            if ended.is_set():
                 return
-            due = None if due is None else max(0, due - wait)
+            due = None if due is None else max(0, due - FULL_PAUSE)
             if room.look_in is not None:
-                left = max(0, room.look_in - wait)
+                left = max(0, room.look_in - FULL_PAUSE)
                 due = left if due is None else min(due, left)
         self.resting = True
         await self._clock.wait(self._wake, due)
