@@ -36,9 +36,10 @@ def open_store(
 
     url: `sqlite:///runs.db` (three slashes: from the current folder; four: an absolute path), or `sqlite://`
     (in memory, for one process); `postgresql://user@host/database` (`?schema=`, "pyrula" if it names none;
-    `?listen=` for a direct URL beside a transaction pooler). Several URLs of one kind: the shards of one store, always
-    the same ones in the same order; in one text with
-    spaces between, they may stand in an environment variable. clock: another than the machine's (with PostgreSQL:
+    `?listen=` for a direct URL beside a transaction pooler; `?patience=` for how many seconds a call tries to reach
+    the server before it raises `StoreUnavailable`: 10 at first, 60 once it was reached). Several URLs of one kind:
+    the shards of one store, always the same ones in the same order; in one text with spaces between, they may
+    stand in an environment variable. clock: another than the machine's (with PostgreSQL:
     than the server's). retention: how long finished runs are kept, seconds or a timedelta, above 0. Close it with
     `await store.close()`, or use it in `async with`. Raises `ConfigurationError` for a URL that it can't serve.
     """

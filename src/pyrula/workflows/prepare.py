@@ -108,8 +108,8 @@ def named(what: str, value: object) -> str:
 
 
 def text(what: str, value: object) -> str:
-    """`value`, if it is text that a store can look for: any str but one with half a surrogate pair. Raises
-    `InvalidPayload`."""
+    """`value`, if it is text that every store can keep and look for: any str but one with half a surrogate pair or
+    a NUL. Raises `InvalidPayload`."""
     if not isinstance(value, str):
         raise InvalidPayload(f"{what} is {shown(value)}, a {type(value).__name__}; it must be a str")
     try:
@@ -118,6 +118,10 @@ def text(what: str, value: object) -> str:
         raise InvalidPayload(
             f"{what} is {shown(value)}; half of a surrogate pair is no text: was it decoded with the right encoding?"
         ) from None
+    if "\0" in value:
+        raise InvalidPayload(
+            f"{what} is {shown(value)}; a NUL is in no name and no id: leave it out, or write it such as %00"
+        )
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
+from math import inf
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -24,12 +25,14 @@ _PATIENCE: Final = {
 
 class Address(NamedTuple):
     """conninfo: for libpq. schema: where the shard's tables are. listen: libpq's for LISTEN, None: as conninfo.
-    shown: fit for messages."""
+    shown: fit for messages. patience: seconds for which a call tries to reach the server, None if the URL says
+    nothing."""
 
     conninfo: str
     schema: str
     listen: str | None
     shown: str
+    patience: float | None = None
 
     @property
     def lock(self) -> int:
@@ -56,7 +59,7 @@ def address(url: str) -> Address:
     """Take a URL apart: `postgresql://user@host/database?schema=…&listen=…`, and whatever libpq takes beside.
 
     schema: lower case; "pyrula" if it names none. listen: the (percent-encoded) URL of a direct connection, where
-    `url` goes through a transaction pooler. Raises ConfigurationError.
+    `url` goes through a transaction pooler. patience: seconds, 0 or more. Raises ConfigurationError.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("postgresql", "postgres"):
@@ -65,6 +68,7 @@ def address(url: str) -> Address:
     schema = options.pop("schema", DEFAULT_SCHEMA)
     listen = options.pop("listen", None)
     place = _without_password(url)
+    patience = _patience(place, options.pop("patience", None))
     if not _SCHEMA.fullmatch(schema):
         raise ConfigurationError(
             f"open_store: {place}: schema={shown(schema)}; use 1 to 63 of a-z, 0-9 and _, not beginning with a digit"
@@ -79,13 +83,30 @@ def address(url: str) -> Address:
         schema,
         None if listen is None else _direct(listen),
         place,
+        patience,
     )
+
+
+def _patience(place: str, given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < inf:
+        raise ConfigurationError(
+            f"open_store: {place}: patience={shown(given)}; give seconds, 0 or more: for how long a call tries "
+            "to reach the server"
+        )
+    return seconds
 
 
 def _direct(listen: str) -> str:
     parts = urlsplit(listen)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    options.pop("schema", None)
+    for ours in ("schema", "patience"):
+        options.pop(ours, None)
     return urlunsplit(parts._replace(query=_query(options)))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
+from pyrula.errors import InvalidPayload, shown
+
 TEXT, BINARY = 0, 1
 """Formats of libpq."""
 _BYTEA, _TEXT_TYPE = 17, 25
@@ -21,7 +23,7 @@ def encode(value: Any) -> tuple[bytes | None, int]:
     if isinstance(value, int):
         return b"%d" % value, TEXT
     if isinstance(value, str):
-        return value.encode(), TEXT
+        return _text(value), TEXT
     if isinstance(value, bytes):
         return value, BINARY
     if isinstance(value, list):
@@ -31,13 +33,22 @@ def encode(value: Any) -> tuple[bytes | None, int]:
     )
 
 
+def _text(value: str) -> bytes:
+    """Its bytes. Raises InvalidPayload for a NUL: a parameter as text would end there, and mean another."""
+    if "\0" in value:
+        raise InvalidPayload(
+            f"{shown(value)} holds a NUL, which PostgreSQL keeps in no text; write it another way"
+        )
+    return value.encode()
+
+
 def _array(values: Sequence[Any]) -> tuple[bytes, int]:
     first = next((value for value in values if value is not None), None)
     if first is None or isinstance(first, int):
         words = ["NULL" if value is None else str(int(value)) for value in values]
         return ("{" + ",".join(words) + "}").encode(), TEXT
     if isinstance(first, str):
-        return _binary(_TEXT_TYPE, [None if value is None else value.encode() for value in values]), BINARY
+        return _binary(_TEXT_TYPE, [None if value is None else _text(value) for value in values]), BINARY
     return _binary(_BYTEA, values), BINARY
 
 

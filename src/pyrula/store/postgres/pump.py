@@ -25,7 +25,9 @@ Kind = Literal["locked", "beside", "read"]
 
 _GATHER: Final = 256
 """Verbs in one transaction: bounds how long the lock is held."""
-_GIVE_UP_SECONDS: Final = 60
+_FIRST_PATIENCE: Final = 10.0
+_PATIENCE: Final = 60.0
+"""s for which a call tries: until the server was reached once, so that a wrong URL is told soon; and afterwards."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
 _SWITCH_SECONDS: Final = 0.0001
 _TELL_EVERY: Final = 5_000
@@ -81,6 +83,22 @@ class _Ask(NamedTuple):
     alone: bool = False
 
 
+class Patience:
+    """How long the calls of one store go on trying. given: seconds, None for the usual."""
+
+    def __init__(self, given: float | None) -> None:
+        self._given = given
+        self.reached = False
+        """The server has answered, once."""
+
+    @property
+    def seconds(self) -> float:
+        """For a call that begins to try now."""
+        if self._given is not None:
+            return self._given
+        return _PATIENCE if self.reached else _FIRST_PATIENCE
+
+
 class Pump:
     """Verbs go in, answers come out. All three are called in the pump's thread: connect makes the connection, and
     again after a loss; wrote hears of each commit before its answers are given; tell passes news on to other
@@ -93,8 +111,10 @@ class Pump:
         connect: Callable[[], Connection],
         wrote: Callable[[Touched], None],
         tell: Callable[[Connection, Touched], None],
+        patience: Patience,
     ) -> None:
-        self._kind, self._place = kind, place
+        self._kind, self._place, self._patience = kind, place, patience
+        self._is_away = False
         self._connect, self._wrote, self._tell = connect, wrote, tell
         self._news: set[str] = set()
         self._told = 0
@@ -107,7 +127,7 @@ class Pump:
     async def run(self, verb: Verb[T]) -> T:
         """Run `verb` in the next transaction; its answer, once that is durable.
 
-        Raises what the verb raises, `StoreBusy` or `StoreUnavailable` when it could not be done within a minute,
+        Raises what the verb raises, `StoreBusy` or `StoreUnavailable` when it could not be done in time (`Patience`),
         `StoreClosed`.
         """
         loop = asyncio.get_running_loop()
@@ -200,7 +220,7 @@ class Pump:
 
     def _persist(self, verbs: list[Callable[[Any], Any]], *, alone: bool) -> tuple[list[Any], Touched]:
         """Run verbs, again and again while the server is away or others are in the way."""
-        give_up = _CLOCK.monotonic() + _GIVE_UP_SECONDS * SECOND
+        began, patience = _CLOCK.monotonic(), self._patience.seconds
         pause = _FIRST_PAUSE
         unsure: tuple[bytes, AnswerLost] | None = None
         while True:
@@ -225,8 +245,8 @@ class Pump:
             except psycopg.Error as error:
                 if error.sqlstate is not None and error.sqlstate not in _AGAIN and not _is_away(error):
                     raise
-                trouble = f"{type(error).__name__}: {error}".strip()
-            self._pause_or_give_up(pause, give_up, trouble)
+                trouble = " ".join(f"{type(error).__name__}: {error}".split())
+            self._pause_or_give_up(pause, began, patience, trouble)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _connected(self) -> Connection:
@@ -235,20 +255,27 @@ class Pump:
             self._connection = None
         if self._connection is None:
             self._connection = self._connect()
+            self._patience.reached = True
+            if self._is_away:
+                self._is_away = False
+                _log.info("%s: reached again", self._place)
         return self._connection
 
-    def _pause_or_give_up(self, pause: float, give_up: int, trouble: str) -> None:
+    def _pause_or_give_up(self, pause: float, began: int, patience: float, trouble: str) -> None:
         if self._closed:
             raise StoreClosed(f"the store {self._place} was closed before this was done")
-        if _CLOCK.monotonic() > give_up:
-            if self._connection is not None and self._connection.alive:
-                raise StoreBusy(
-                    f"{self._place}: tried for {_GIVE_UP_SECONDS} s, at last: {trouble}; call again"
-                )
+        away = self._connection is None or not self._connection.alive
+        tried = (_CLOCK.monotonic() - began) / SECOND
+        if tried >= patience:
+            if not away:
+                raise StoreBusy(f"{self._place}: tried for {tried:.1f} s, at last: {trouble}; call again")
             raise StoreUnavailable(
-                f"{self._place}: can't be reached since {_GIVE_UP_SECONDS} s: {trouble}; see that the server runs, "
-                "and call again"
+                f"{self._place}: can't be reached, tried for {tried:.1f} s: {trouble}; see that the server runs and "
+                "that the URL names it, and call again (?patience= in the URL: for how many seconds to try)"
             )
+        if away and not self._is_away:
+            self._is_away = True
+            _log.warning("%s: can't be reached, trying for up to %g s: %s", self._place, patience, trouble)
         with self._ready:
             self._ready.wait_for(lambda: self._closed, pause * (0.5 + chance()))
 

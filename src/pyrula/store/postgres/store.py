@@ -20,7 +20,7 @@ from pyrula.store.postgres.connection import Connection, Lost, Touched
 from pyrula.store.postgres.enlist import enlist, fetch_on
 from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import bring_schema_forward, is_there, prepare
-from pyrula.store.postgres.pump import Kind, Pump
+from pyrula.store.postgres.pump import Kind, Patience, Pump
 from pyrula.store.postgres.records import Records
 from pyrula.store.postgres.wake import WORK, Sleep
 from pyrula.store.protocol import Handed, Registration, Submission, Submitted, TurnRequest
@@ -47,6 +47,7 @@ class PostgresStore(ShardStore):
         super().__init__(clock or SystemClock(), retention, self._address.place, shard)
         self._store_clock, self._shards = clock, shards
         self._pumps: dict[str, Pump] = {}
+        self._patience = Patience(self._address.patience)
         self._prepared = threading.Lock()
         self._is_prepared = False
         self._closed = False
@@ -100,7 +101,9 @@ class PostgresStore(ShardStore):
         self._loop = asyncio.get_running_loop()
         pump = self._pumps.get(name)
         if pump is None:
-            pump = Pump(kind, self._address.shown, self._connect, self._wrote, self._sleep.tell)
+            pump = Pump(
+                kind, self._address.shown, self._connect, self._wrote, self._sleep.tell, self._patience
+            )
             self._pumps[name] = pump
         return pump
 

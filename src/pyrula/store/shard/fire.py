@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,9 @@ from pyrula.policies.stamp import Stamped
 from pyrula.store.protocol import Submission
 from pyrula.store.shard.submit import submit
 from pyrula.store.shard.tx import Tx
+
+_MARK: Final = "\ufffe"
+"""Begins a text that is kept as JSON: no character, so hardly any text's first, and one that has it is kept so, too."""
 
 
 class Batch(NamedTuple):
@@ -58,6 +61,16 @@ def params_of(batch: Batch) -> bytes:
     return b'{"key":%b,"events":[%b],"count":%d}' % (text, b",".join(batch.payloads), len(batch.payloads))
 
 
+def kept_text(text: str) -> str:
+    """A buffer's key as a store keeps it: PostgreSQL has no text with a NUL, so that one is kept as JSON, marked."""
+    return _MARK + msgspec.json.encode(text).decode() if "\0" in text or text.startswith(_MARK) else text
+
+
+def told_text(kept: str) -> str:
+    """The key that was kept."""
+    return msgspec.json.decode(kept[len(_MARK) :], type=str) if kept.startswith(_MARK) else kept
+
+
 def fire_due(tx: Tx, limit: int, shard: int) -> int:
     """Fire the buffers whose time has come, at most `limit` of them, the one due first first; how many."""
     due = tx.rows("fire.due", tx.now, limit)
@@ -70,4 +83,4 @@ def stored(tx: Tx, row: tuple[int, str, str, bytes]) -> Batch:
     """The batch of a buffer that was written down. row: (id, workflow, text, stamped)."""
     buffer, workflow, text, stamped = row
     payloads = [payload for (payload,) in tx.rows("fire.events", buffer)]
-    return Batch(workflow, text, Stamped.decode(stamped), payloads, buffer)
+    return Batch(workflow, told_text(text), Stamped.decode(stamped), payloads, buffer)

@@ -12,6 +12,7 @@ from pyrula.policies import tokens
 from pyrula.policies.stamp import Stamped
 from pyrula.store.protocol import Gate
 from pyrula.store.shard.counters import Counter, effective, next_start, numbers, shut_until
+from pyrula.store.shard.fire import told_text
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.overrides import Number, Overrides
 from pyrula.store.shard.tx import Row, Tx
@@ -28,6 +29,8 @@ def gate_page(tx: Tx, name: str | None, search: str | None, sort: str, limit: in
 
     queued: runs that wait here, of each lane up to 1,000. starts: through this gate, since it is counted.
     """
+    if search and "\0" in search:
+        return []  # no key is kept with one, and not every store can be asked
     if sort == "name" and not search:
         rows = tx.rows("pages.gates_by_name", name, limit, offset)
     else:
@@ -170,11 +173,13 @@ def buffer_page(
     tx: Tx, workflow: str | None, search: str | None, limit: int, offset: int
 ) -> list[dict[str, Any]]:
     """Buffers with events in them, the one due first first."""
+    if search and "\0" in search:
+        return []
     rows = tx.rows("pages.buffers", workflow, search.lower() if search else None, limit, offset)
     return [
         {
             "workflow": name,
-            "key": text,
+            "key": told_text(text),
             "count": count,
             "bytes": size,
             "opened_at": instant(tx, opened_at),

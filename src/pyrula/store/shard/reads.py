@@ -15,6 +15,7 @@ from pyrula.model.run import Run
 from pyrula.model.step import Entry
 from pyrula.policies.stamp import Stamp, Stamped
 from pyrula.store.shard.counters import gates
+from pyrula.store.shard.fire import told_text
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.limiter_config import expected, is_pending
 from pyrula.store.shard.record import read_log
@@ -165,7 +166,7 @@ def buffers(tx: Tx, workflow: str | None) -> list[dict[str, Any]]:
     return [
         {
             "workflow": name,
-            "key": text,
+            "key": told_text(text),
             "count": count,
             "bytes": size,
             "opened_at": instant(tx, opened_at),

@@ -11,7 +11,7 @@ import msgspec
 from pyrula.policies.collect import CollectStamp
 from pyrula.policies.stamp import Stamped
 from pyrula.store.protocol import TriggerEvent
-from pyrula.store.shard.fire import Batch, fire, stored
+from pyrula.store.shard.fire import Batch, fire, kept_text, stored, told_text
 from pyrula.store.shard.tx import Tx
 
 MAX_BATCH: Final = 4 << 20
@@ -117,7 +117,9 @@ def _known(tx: Tx, events: Sequence[TriggerEvent]) -> dict[tuple[str, str, str],
 def _load(tx: Tx, events: Sequence[TriggerEvent]) -> dict[At, Buffer]:
     places = dict.fromkeys((event.workflow, event.key) for event in events)
     return {
-        (workflow, key): Buffer(workflow, key, text, Stamped.decode(stamped), opened_at, due, id, count, size)
+        (workflow, key): Buffer(
+            workflow, key, told_text(text), Stamped.decode(stamped), opened_at, due, id, count, size
+        )
         for id, workflow, key, text, stamped, opened_at, due, count, size in tx.match(
             "trigger.load", list(places)
         )
@@ -141,7 +143,8 @@ def _store(tx: Tx, buffers: Sequence[Buffer]) -> None:
     opened = [buffer for buffer in buffers if buffer.id is None]
     known = [buffer for buffer in buffers if buffer.id is not None]
     rows = [
-        (b.workflow, b.key, b.text, b.opened_at, b.due, b.count, b.size, b.stamped.encode()) for b in opened
+        (b.workflow, b.key, kept_text(b.text), b.opened_at, b.due, b.count, b.size, b.stamped.encode())
+        for b in opened
     ]
     numbers = {(workflow, key): id for id, workflow, key in tx.match("trigger.open", rows)}
     for buffer in opened:

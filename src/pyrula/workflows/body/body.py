@@ -167,7 +167,7 @@ class Body:
                 f"ctx.{kind} ({name!r}) was asked for inside step {place.step!r}, which is recorded as one: "
                 "ask in the body, and pass the answer to the step as an argument"
             )
-        if type(name) is not str or not name.isascii():
+        if type(name) is not str or not name.isascii() or "\0" in name:
             text(f"ctx.{kind}: the name", name)  # one that the log can't hold would fail turn after turn
         if self.closing:
             raise BodyClosed(

@@ -1,0 +1,64 @@
+"""A server that is not there: told at once in the log, and to the caller after as long as it was told to try."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from pyrula.errors import ConfigurationError, StoreUnavailable
+from pyrula.store.postgres.pump import Patience
+from pyrula.workflows import open_store
+from tests.postgres.server import Server, free_port
+
+
+async def test_nobody_listening_is_logged_at_once_and_raised_in_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = open_store(f"postgresql://u:secret@127.0.0.1:{free_port()}/db?patience=0.4")
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING, "pyrula.store"):
+        opening = asyncio.ensure_future(store.connect())
+        while not caplog.records:
+            assert not opening.done()
+            await asyncio.sleep(0.001)
+        with pytest.raises(StoreUnavailable, match=r"can't be reached, tried for .*\?patience="):
+            await opening
+    assert 0.4 <= time.monotonic() - began < 5
+    (record,) = caplog.records  # the first failure, and not each
+    assert "trying for up to 0.4 s" in record.getMessage()
+    assert "secret" not in caplog.text
+    await store.close()
+
+
+async def test_no_patience_tries_once() -> None:
+    store = open_store(f"postgresql://u@127.0.0.1:{free_port()}/db?patience=0")
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(store.connect(), 5)
+    await store.close()
+
+
+def test_a_server_never_reached_is_tried_for_10_s_and_one_that_restarts_for_60() -> None:
+    usual, given = Patience(None), Patience(3)
+    assert (usual.seconds, given.seconds) == (10, 3)
+    usual.reached = given.reached = True
+    assert (usual.seconds, given.seconds) == (60, 3)
+
+
+@pytest.mark.parametrize("patience", ["", "-1", "nan", "inf", "soon"])
+def test_a_patience_that_is_no_number_of_seconds_is_refused(patience: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"patience=.*give seconds"):
+        open_store(f"postgresql://u@127.0.0.1/db?patience={patience}")
+
+
+async def test_one_that_is_back_is_logged(
+    own_server: Server, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "pyrula.store"):
+        async with open_store(own_server.url(schema)) as store:
+            await asyncio.to_thread(own_server.kill)
+            own_server.start()
+            await store.now()
+    assert "reached again" in caplog.text
