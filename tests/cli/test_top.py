@@ -108,7 +108,7 @@ def test_it_lives_in_a_terminal_pauses_and_leaves_it_as_it_was(url: str) -> None
         os.write(ours, b"p")
         see("is paused for key")
         os.write(ours, b"w")
-        see("paused until")
+        see("by an operator until")
         os.write(ours, b"q")
         see("\x1b[?1049l")
         assert process.wait(10) == 0

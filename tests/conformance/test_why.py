@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from pyrula.clock import SECOND
-from pyrula.model.outcome import Retry, SetAside
+from pyrula.model.outcome import Postponed, Retry, SetAside
 from pyrula.policies.limit import Limit
 from pyrula.policies.rate import Rate
 from pyrula.testing.clock import VirtualClock
@@ -103,6 +103,46 @@ async def test_every_gate_that_refuses_is_named(hands: Hands) -> None:
     answer = await why(hands, "a1")
     assert answer["earliest_start"] is None
     assert "until further notice" in answer["text"]
+
+
+async def test_an_operators_pause_and_a_retry_after_are_told_apart(hands: Hands) -> None:
+    hands.declare("w", concurrency=Limit(key="k", max=9, name="g"))
+    await hands.register()
+    await hands.submit_many("w", ["a0", "a1"], k="a")
+    await hands.turn(wanted=1)
+    await hands.end("a0", outcome=Postponed(60 * SECOND))
+    (closed,) = (await why(hands, "a1"))["reasons"]
+    assert (closed["kind"], closed["by"], closed["run_id"]) == ("pause", "run", "a0")
+    assert "by run a0" in (await why(hands, "a1"))["text"]
+    await hands.store.pause("g", None, 10 * SECOND)
+    reasons = (await why(hands, "a1"))["reasons"]
+    assert [(each["by"], each["every_key"], each["run_id"]) for each in reasons] == [
+        ("operator", True, None),
+        ("run", False, "a0"),
+    ]
+    assert [seconds(hands, {"earliest_start": each["until"]}) for each in reasons] == [10.0, 60.0]
+    for gate in (*await hands.store.gates("g"), await hands.store.gate("g", "a")):
+        assert gate is not None
+        assert [(each.by, each.every_key, each.run_id) for each in gate.pauses] == [
+            ("operator", True, None),
+            ("run", False, "a0"),
+        ]
+        assert gate.starts == 1
+    await hands.store.resume("g", None)
+    assert [each["by"] for each in (await why(hands, "a1"))["reasons"]] == ["run"]
+    await hands.store.resume("g", "a")
+    assert await kinds(hands, "a0") == []
+
+
+async def test_a_gate_stays_closed_by_the_run_that_asked_for_the_longest_time(hands: Hands) -> None:
+    hands.declare("w", concurrency=Limit(key="k", max=9, name="g"))
+    await hands.register()
+    await hands.submit_many("w", ["a0", "a1", "a2", "a3"], k="a")
+    await hands.turn(wanted=3)
+    for run_id, delay in (("a0", 5), ("a1", 9), ("a2", 7)):
+        await hands.end(run_id, outcome=Postponed(delay * SECOND))
+    (closed,) = (await why(hands, "a3"))["reasons"]
+    assert (closed["run_id"], seconds(hands, {"earliest_start": closed["until"]})) == ("a1", 9.0)
 
 
 async def test_an_override_is_what_counts(hands: Hands) -> None:

@@ -187,10 +187,22 @@ def _pause(reason: Reason, known: Known) -> Said:
         if until is None
         else f"until {clock_time(until)} ({ago(until, known.at)})"
     )
+    if reason["by"] == "run":
+        return Said(
+            f"{_gate(reason)}: closed {how_long}",
+            (f"by run {reason['run_id']}, which was told to come back later (RetryAfter)",),
+            f"to go on now: pyrula resume {_of_gate(reason)}",
+        )
+    if reason["every_key"]:
+        return Said(
+            f"{_gate(reason)}: paused {how_long}",
+            ("by an operator, for all keys of the gate",),
+            f"to go on: pyrula resume {reason['gate']}, or for this key alone: pyrula resume {_of_gate(reason)}",
+        )
     return Said(
         f"{_gate(reason)}: paused {how_long}",
-        ("by an operator, or by a run that was told to come back later (RetryAfter)",),
-        f"to go on: pyrula resume {reason['gate']}, or for this key alone: pyrula resume {_of_gate(reason)}",
+        ("by an operator, for this key",),
+        f"to go on: pyrula resume {_of_gate(reason)}",
     )
 
 

@@ -14,7 +14,7 @@ from pyrula.cli.because import Known, explain, holders_of
 from pyrula.cli.connect import AsJson, StoreUrl, ask
 from pyrula.cli.output import ago, bar, clock_time, key_text, line, now, show, span, state, table
 from pyrula.model.run import Run
-from pyrula.store.protocol import Gate
+from pyrula.store.protocol import Gate, Pause
 from pyrula.workflows.client import RunPage, WorkflowClient
 
 
@@ -135,11 +135,7 @@ def _soon(instant: datetime) -> str:
 
 
 def _notes(gate: Gate) -> Text:
-    notes: list[tuple[str, str]] = []
-    if gate.paused_until is not None:
-        notes.append((f"PAUSED until {clock_time(gate.paused_until)}", "bold red"))
-    elif gate.override and "pause" in gate.override:
-        notes.append(("PAUSED until resumed", "bold red"))
+    notes = [(_pause(each), "bold red") for each in gate.pauses]
     if gate.override:
         notes += [_override(kind, held) for kind, held in gate.override.items() if kind != "pause"]
     if gate.holders:
@@ -147,9 +143,15 @@ def _notes(gate: Gate) -> Text:
     return Text("; ").join(Text(*note) for note in notes)
 
 
+def _pause(pause: Pause) -> str:
+    until = "resumed" if pause.until is None else clock_time(pause.until)
+    if pause.by == "run":
+        return f"CLOSED by run {pause.run_id} (RetryAfter) until {until}"
+    return f"PAUSED by an operator{', all keys,' if pause.every_key else ''} until {until}"
+
+
 def _override(kind: str, held: dict[str, Any]) -> tuple[str, str]:
-    number = held["number"]
-    what = f"max {number}" if kind == "limit" else f"{number[0] / number[1]:g}/s, burst {number[2]}"
+    what = f"max {held['max']}" if kind == "limit" else f"{held['per_second']:g}/s, burst {held['burst']}"
     return f"override {what} for {'all keys' if held['every_key'] else 'this key'}", "magenta"
 
 

@@ -255,10 +255,10 @@ def _use(gate: Gate) -> tuple[Text, str]:
 
 
 def _next(gate: Gate, now: int) -> str:
-    pause = (gate.override or {}).get("pause")
-    if pause is not None or gate.paused_until is not None:
+    if gate.pauses:
         until = gate.paused_until
-        return "paused" if until is None else f"paused for {span(until.timestamp() - now / 1e6)}"
+        what = "paused" if any(pause.by == "operator" for pause in gate.pauses) else "closed by RetryAfter"
+        return what if until is None else f"{what}, {span(until.timestamp() - now / 1e6)} left"
     if gate.next_start_at is None:
         return "when a slot frees"
     left = gate.next_start_at.timestamp() - now / 1e6

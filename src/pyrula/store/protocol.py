@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
@@ -128,9 +129,20 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     units: Sequence[str] = ()
 
 
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a gate lets nobody in. by: "operator" (every_key: all of the gate, not this key alone), or "run": that run
+    raised `RetryAfter`. until: an aware datetime; None until somebody resumes it.
+    """
+
+    by: str
+    until: datetime | None
+    run_id: str | None = None
+    every_key: bool = False
+
+
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """One counter as users see it. Seconds in next_in / paused_for are from the reading; instants are aware
-    datetimes.
+    """One counter as users see it; instants are aware datetimes. paused_until: when the last of its pauses ends, None
+    without end, or a pause. starts: through this gate, since it is counted.
     """
 
     name: str
@@ -147,6 +159,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[str, ...] = ()
     override: dict[str, Any] | None = None
     starts: int = 0
+    pauses: tuple[Pause, ...] = ()
 
 
 class Store(Protocol):

@@ -36,7 +36,7 @@ from pyrula.limiters import PollRate
 from pyrula.model.run import Run
 from pyrula.policies import Collect, Cron, Debounce, Every, Fairness, Limit, Rate, Retry
 from pyrula.store.open import open_store
-from pyrula.store.protocol import Gate, Store
+from pyrula.store.protocol import Gate, Pause, Store
 from pyrula.workflows.body import Context
 from pyrula.workflows.client import RunPage, WorkflowClient
 from pyrula.workflows.retry_after import RetryAfter
@@ -63,6 +63,7 @@ __all__ = [
     "Limit",
     "NonDeterministicWorkflow",
     "NotJson",
+    "Pause",
     "PayloadTooLarge",
     "PollRate",
     "PyrulaError",

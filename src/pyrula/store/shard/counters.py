@@ -5,7 +5,7 @@ line.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,7 +14,7 @@ from pyrula.model.gate import FOREVER
 from pyrula.policies import tokens
 from pyrula.policies.declared import from_json
 from pyrula.policies.stamp import Stamp, gate_id
-from pyrula.store.protocol import Gate
+from pyrula.store.protocol import Gate, Pause
 from pyrula.store.shard.instants import instant
 from pyrula.store.shard.overrides import Number, Overrides
 from pyrula.store.shard.tx import Tx
@@ -27,7 +27,7 @@ _HOLDERS: Final = 100
 
 
 class Counter(NamedTuple):
-    """A gate's row. paused: what a `RetryAfter` closed it until."""
+    """A gate's row. paused: until when the `RetryAfter` of the run closed_by closed it. starts: ever."""
 
     id: bytes
     name: str
@@ -38,12 +38,14 @@ class Counter(NamedTuple):
     at: int = 0
     q: int = 1
     paused: int = 0
+    closed_by: str | None = None
+    starts: int = 0
 
     @classmethod
     def of_row(cls, row: tuple[Any, ...]) -> Counter:
         """row: the columns of `counters.gate`."""
-        id, name, key, kind, in_use, debt, at, q, paused = row
-        return cls(id, name, key, KINDS[kind], in_use, int(debt), at, q, paused)
+        id, name, key, kind, in_use, debt, *rest = row
+        return cls(id, name, key, KINDS[kind], in_use, int(debt), *rest)
 
 
 def gates(tx: Tx, name: str | None = None, key: str | None = None, limit: int = 1000) -> list[Gate]:
@@ -60,15 +62,7 @@ def gates(tx: Tx, name: str | None = None, key: str | None = None, limit: int = 
     counters = sorted(found.values(), key=lambda gate: (gate.name, gate.key, gate.kind))[:limit]
     holders = _holders(tx, [gate.id for gate in counters if gate.in_use])
     return [
-        _shown(
-            tx,
-            gate,
-            queued[gate.id],
-            holders.get(gate.id, ()),
-            overrides,
-            declared.get((gate.name, gate.kind)),
-        )
-        for gate in counters
+        shown(tx, gate, queued[gate.id], overrides, declared, holders.get(gate.id, ())) for gate in counters
     ]
 
 
@@ -83,6 +77,18 @@ def shut_until(overrides: Overrides, gate: Counter) -> int:
     return max(gate.paused, overrides.paused_until(gate.name, gate.key))
 
 
+def pauses(tx: Tx, overrides: Overrides, gate: Counter) -> tuple[Pause, ...]:
+    """Who keeps a gate shut, and until when: an operator, the last run that raised `RetryAfter`, or both."""
+    found = []
+    until = overrides.paused_until(gate.name, gate.key)
+    if until > tx.now:
+        every = overrides.every_key(gate.name, gate.key, "pause")
+        found.append(Pause(by="operator", until=instant(tx, until), every_key=every))
+    if gate.paused > tx.now:
+        found.append(Pause(by="run", until=instant(tx, gate.paused), run_id=gate.closed_by))
+    return tuple(found)
+
+
 def next_start(gate: Counter, number: Number | None, paused: int, now: int) -> int | None:
     """When a gate may let the next run in (µs, not before `now`); None where time alone won't do."""
     opens = max(now, paused)
@@ -93,15 +99,16 @@ def next_start(gate: Counter, number: Number | None, paused: int, now: int) -> i
     return opens if number is None or gate.in_use < number else None
 
 
-def _shown(
+def shown(
     tx: Tx,
     gate: Counter,
     queued: int,
-    holders: Iterable[str],
     overrides: Overrides,
-    stamped: Number | None,
+    declared: Mapping[tuple[str, str], Number],
+    holders: Iterable[str] = (),
 ) -> Gate:
-    number = effective(overrides, gate.kind, gate.name, gate.key, stamped)
+    """A counter as users see it. declared: what `numbers` found."""
+    number = effective(overrides, gate.kind, gate.name, gate.key, declared.get((gate.name, gate.kind)))
     paused = shut_until(overrides, gate)
     rate = number if isinstance(number, tuple) else None
     return Gate(
@@ -117,8 +124,30 @@ def _shown(
         per_second=None if rate is None else rate[0] / rate[1],
         burst=None if rate is None else rate[2],
         holders=tuple(holders),
-        override=overrides.of(gate.name, gate.key),
+        override=_override(tx, overrides.of(gate.name, gate.key)),
+        starts=gate.starts,
+        pauses=pauses(tx, overrides, gate) if paused > tx.now else (),
     )
+
+
+def _override(tx: Tx, found: dict[str, Any] | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        kind: told(tx, kind, held["number"])
+        | {"expires_at": instant(tx, held["expires_at"]), "every_key": held["every_key"]}
+        for kind, held in found.items()
+    }
+
+
+def told(tx: Tx, kind: str, number: Any) -> dict[str, Any]:
+    """An override's number for people: `max`; `per_second` and `burst`; of a pause `until`, None without end."""
+    if kind == "pause":
+        return {"until": instant(tx, number)}
+    if kind == "limit":
+        return {"max": number}
+    p, q, burst = number
+    return {"per_second": p / q, "burst": burst}
 
 
 def _holders(tx: Tx, ids: list[bytes]) -> dict[bytes, list[str]]:

@@ -117,7 +117,7 @@ def _postponed(tx: Tx, runs: Sequence[tuple[Held, Postponed]]) -> None:
         until = tx.now + outcome.delay
         gates = _gates_to_close(tx, lease.seq, outcome.gate)
         if gates:
-            tx.many("handin.close_gate", [(gate, until) for gate in gates])
+            tx.many("handin.close_gate", [(gate, until, lease.seq) for gate in gates])
             requeue(tx, [lease], resumed=False)
         else:
             _unseat(tx, [lease], "later")

@@ -62,6 +62,10 @@ class Overrides:
         found = self._find(name, key, "pause")
         return 0 if found is None else cast("int", found[0])
 
+    def every_key(self, name: str, key: str, kind: OverrideKind) -> bool:
+        """Whether what holds there was said of the whole gate, and not of this key."""
+        return (name, key, kind) not in self.by_key
+
     def of(self, name: str, key: str) -> dict[str, Any] | None:
         """What holds here, for people: {"limit" | "rate" | "pause": {"number", "expires_at",
         "every_key"}}.
@@ -70,7 +74,7 @@ class Overrides:
         for kind in cast("tuple[OverrideKind, ...]", ("limit", "rate", "pause")):
             found = self._find(name, key, kind)
             if found is not None and (kind != "pause" or found[0]):
-                every = (name, key, kind) not in self.by_key
+                every = self.every_key(name, key, kind)
                 shown[kind] = {"number": found[0], "expires_at": found[1], "every_key": every}
         return shown or None
 

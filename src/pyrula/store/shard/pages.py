@@ -8,13 +8,12 @@ from typing import Any, Final
 import msgspec
 
 from pyrula.model.gate import FOREVER
-from pyrula.policies import tokens
 from pyrula.policies.stamp import Stamped
 from pyrula.store.protocol import Gate
-from pyrula.store.shard.counters import Counter, effective, next_start, numbers, shut_until
+from pyrula.store.shard.counters import Counter, numbers, shown, told
 from pyrula.store.shard.fire import told_text
 from pyrula.store.shard.instants import instant, wall_instant
-from pyrula.store.shard.overrides import Number, Overrides
+from pyrula.store.shard.overrides import Overrides
 from pyrula.store.shard.tx import Row, Tx
 
 MOST: Final = 1_000_000
@@ -27,7 +26,7 @@ _decode = msgspec.json.Decoder().decode
 def gate_page(tx: Tx, name: str | None, search: str | None, sort: str, limit: int, offset: int) -> list[Gate]:
     """Gates by name and key (sort `name`), by queued runs that they hold back (`waiting`) or slots taken (`busy`).
 
-    queued: runs that wait here, of each lane up to 1,000. starts: through this gate, since it is counted.
+    queued: runs that wait here, of each lane up to 1,000.
     """
     if search and "\0" in search:
         return []  # no key is kept with one, and not every store can be asked
@@ -46,53 +45,7 @@ def gate(tx: Tx, name: str, key: str) -> Gate | None:
 
 def _gates(tx: Tx, rows: list[Row]) -> list[Gate]:
     overrides, declared = Overrides.load(tx), numbers(tx)
-    return [_gate(tx, row, overrides, declared) for row in rows]
-
-
-def _gate(tx: Tx, row: Row, overrides: Overrides, declared: dict[tuple[str, str], Number]) -> Gate:
-    counter = Counter.of_row(row[:9])
-    number = effective(
-        overrides, counter.kind, counter.name, counter.key, declared.get((counter.name, counter.kind))
-    )
-    shut = shut_until(overrides, counter)
-    rate = number if isinstance(number, tuple) else None
-    return Gate(
-        name=counter.name,
-        kind=counter.kind,
-        key=counter.key,
-        in_use=counter.in_use,
-        max=number if isinstance(number, int) else None,
-        queued=row[9],
-        tokens=None if rate is None else tokens.available(counter.debt, counter.at, counter.q, rate, tx.now),
-        next_start_at=instant(tx, next_start(counter, number, shut, tx.now)),
-        paused_until=instant(tx, shut) if shut > tx.now else None,
-        per_second=None if rate is None else rate[0] / rate[1],
-        burst=None if rate is None else rate[2],
-        override=_override(tx, overrides.of(counter.name, counter.key)),
-        starts=row[10],
-    )
-
-
-def _override(tx: Tx, found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """An override with instants for people: its end, and that of a pause; null is without end."""
-    if found is None:
-        return None
-    shown = {}
-    for kind, held in found.items():
-        shown[kind] = _number(tx, kind, held["number"]) | {
-            "expires_at": instant(tx, held["expires_at"]),
-            "every_key": held["every_key"],
-        }
-    return shown
-
-
-def _number(tx: Tx, kind: str, number: Any) -> dict[str, Any]:
-    if kind == "pause":
-        return {"until": instant(tx, number)}
-    if kind == "limit":
-        return {"max": number}
-    p, q, burst = number
-    return {"per_second": p / q, "burst": burst}
+    return [shown(tx, Counter.of_row(row[:-1]), row[-1], overrides, declared) for row in rows]
 
 
 def line(tx: Tx, name: str, key: str, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -270,7 +223,7 @@ def overrides(tx: Tx) -> list[dict[str, Any]]:
         if kind == "pause":
             held["open"] = value == 0
             value = value if value else FOREVER
-        found.append(held | _number(tx, kind, value))
+        found.append(held | told(tx, kind, value))
     return found
 
 

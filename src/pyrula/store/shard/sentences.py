@@ -57,7 +57,12 @@ def _rate(reason: Reason) -> str:
 
 
 def _pause(reason: Reason) -> str:
-    return f"{_gate(reason)} is paused until {_time(reason['until'])}."
+    until = _time(reason["until"])
+    if reason["by"] == "run":
+        by = f"by run {reason['run_id']}, which was told to come back later (RetryAfter)"
+        return f"{_gate(reason)} is closed until {until} {by}."
+    whose = ", all its keys," if reason["every_key"] else ""
+    return f"{_gate(reason)} is paused{whose} by an operator until {until}."
 
 
 def _not_due(reason: Reason) -> str:

@@ -11,7 +11,7 @@ from pyrula.model.gate import FOREVER
 from pyrula.policies import tokens
 from pyrula.policies.stamp import Stamp, served_name
 from pyrula.store.shard import hold, sentences
-from pyrula.store.shard.counters import Counter, effective, shut_until
+from pyrula.store.shard.counters import Counter, effective, pauses, shut_until
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.overrides import Number, Overrides
 from pyrula.store.shard.settle import child_name
@@ -49,9 +49,10 @@ def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
 
     state; reasons: each with its `kind` (limit, rate, pause, not_due, no_worker, workers_held_back,
     set_aside, waiting_for, partition_stopped) and what belongs to it: gate, key, in_use, max, holders (run
-    ids), tokens, next_token_at, until; place: in the line of the runs like it, 1 first, "1000+" behind a thousand;
-    ahead: how many are before it, up to 1,000; earliest_start: not before this instant, None where that takes
-    a slot, a worker or an operator; text: all of it in words. Instants are aware datetimes.
+    ids), tokens, next_token_at, until; of a pause by, run_id, every_key (`Pause`); place: in the line of the
+    runs like it, 1 first, "1000+" behind a thousand; ahead: how many are before it, up to 1,000; earliest_start:
+    not before this instant, None where that takes a slot, a worker or an operator; text: all of it in words. Instants
+    are aware datetimes.
     """
     row = tx.row("why.run", run_id)
     if row is None:
@@ -183,7 +184,9 @@ def _at_gate(
     about = {"gate": gate.name, "key": gate.key}
     opens = max(tx.now, shut_until(overrides, gate))
     if opens > tx.now:
-        reasons.append({"kind": "pause", **about, "until": instant(tx, opens)})
+        reasons += [
+            {"kind": "pause", **about, **msgspec.structs.asdict(each)} for each in pauses(tx, overrides, gate)
+        ]
     start: int | None = None if opens >= FOREVER else opens
     if isinstance(number, tuple):
         if not line.resumed:  # what was parked takes no second token

@@ -332,13 +332,10 @@ function usage(gate) {
   return h("div", { class: "used" }, meter(gate.tokens, gate.burst, text + " left", "token"), h("span", { class: "small" }, text));
 }
 
-const pauseOf = (gate) => gate.override && gate.override.pause;
-const shut = (gate) => pauseOf(gate) || gate.paused_until;
+const shut = (gate) => gate.pauses.length > 0;
 
 function nextStart(gate) {
-  const pause = pauseOf(gate);
-  if (pause) return h("span", null, h("span", { class: "badge amber" }, "paused"), " ", pause.until ? [soft("ends "), when(pause.until, "in")] : soft("until resumed"));
-  if (gate.paused_until) return h("span", null, h("span", { class: "badge amber" }, "closed by RetryAfter"), " ", soft("ends "), when(gate.paused_until, "in"));
+  if (shut(gate)) return gate.pauses.map((p) => h("div", null, h("span", { class: "badge amber" }, p.by === "run" ? "closed by RetryAfter" : "paused by an operator"), " ", p.until ? [soft("ends "), when(p.until, "in")] : soft("until resumed")));
   if (gate.kind === "rate" && gate.tokens === 0 && gate.next_start_at && Date.parse(gate.next_start_at) <= now() + 1000) return soft("within a second");
   if (gate.next_start_at) return Date.parse(gate.next_start_at) <= now() + 300 ? soft("open") : when(gate.next_start_at, "in");
   return soft("when a slot frees");
@@ -496,7 +493,7 @@ function askPause(gate) {
 }
 
 function askResume(gate) {
-  const every = pauseOf(gate) && pauseOf(gate).every_key;
+  const every = gate.pauses.some((p) => p.every_key);
   ask({
     title: `Resume ${gate.name}`,
     fields: [{ name: "scope", label: "Of", choices: scope(gate), value: every ? "every" : "this" }],
@@ -659,7 +656,7 @@ views.gate = (d) => {
     h("section", { class: "panel", key: "numbers" }, h("div", { class: "inner", key: "in" }, h("dl", { class: "facts" },
       h("dt", null, gate.kind === "limit" ? "Slots" : "Tokens"), h("dd", null, usage(gate)),
       h("dt", null, "Lets in"), h("dd", null, numbersOf(gate), " ", overrideNote(gate)),
-      h("dt", null, "Next start"), h("dd", null, nextStart(gate)),
+      h("dt", null, "Next start"), h("dd", null, nextStart(gate), gate.pauses.map((p) => p.by === "run" && h("div", { class: "wrap" }, soft("closed by run "), runLink(p.run_id))), gate.pauses.some((p) => p.every_key) && h("div", null, soft("paused for all keys"))),
       h("dt", null, "Waiting"), h("dd", null, gate.queued ? many(gate.queued, "run") + " held back here" : "none is held back here"),
       h("dt", null, "Starts"), h("dd", null, starts === null ? "…" : `${starts.toFixed(1)} per second over the last 5 s, ${num(gate.starts)} since the gate is counted`)))),
     panel("Since you opened this page", h("span", { class: "legend" }, gate.kind === "limit" && h("span", { class: "c-blue" }, "executing"), h("span", { class: "c-amber" }, "waiting"), h("span", { class: "c-green" }, "starts per second")),
@@ -756,7 +753,7 @@ function reasonText(x) {
       h("div", { class: "used" }, meter(x.in_use, x.max, `${x.in_use} of ${x.max} in use`), h("span", { class: "small" }, `${num(x.in_use)} of ${num(x.max)} slots in use`)),
       x.holders.length > 0 && h("p", { class: "small" }, soft("held by "), x.holders.slice(0, 5).map((id, i) => [i ? ", " : "", runLink(id)]), x.holders.length > 5 ? soft(` and ${num(x.holders.length - 5)} more`) : "")];
     case "rate": return [h("div", { class: "top" }, h("span", null, h("b", null, x.tokens ? "Behind others: " : "Out of tokens: "), link), look), h("p", { class: "small" }, `${num(x.tokens)} of ${num(x.burst)} tokens, ${num(x.per_second)} more each second; the next comes `, when(x.next_token_at, "in"))];
-    case "pause": return [h("div", { class: "top" }, h("span", null, h("b", null, "Paused: "), link, x.until ? [", until ", when(x.until, "until")] : ", until somebody resumes it"), h("span", { class: "actions" }, gate && act("Resume…", () => askResume({ ...gate, queued: 1 })), look))];
+    case "pause": return [h("div", { class: "top" }, h("span", null, h("b", null, x.by === "run" ? "Closed by RetryAfter: " : "Paused by an operator: "), link, x.every_key && ", all keys", x.until ? [", until ", when(x.until, "until")] : ", until somebody resumes it", x.by === "run" && [", as run ", runLink(x.run_id), " was told"]), h("span", { class: "actions" }, gate && act("Resume…", () => askResume({ ...gate, queued: 1, pauses: [x] })), look))];
     case "not_due": return h("span", null, h("b", null, x.backs_off ? "Backs off before its next attempt: " : "Not due: "), "starts ", when(x.until, "in"), x.error && soft(` after ${clip(String(x.error.type), 80)}: ${clip(String(x.error.message), 300)}`));
     case "no_worker": if (x.owner_of) return h("span", null, h("b", null, "No live worker "), `owns partition ${x.owner_of} for workflow ${x.workflow} yet: start one, or wait for the group to hand the partition over.`);
       return h("span", null, h("b", null, "No live worker "), `serves workflow ${x.workflow}: start one that has it.`);

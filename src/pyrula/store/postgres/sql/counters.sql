@@ -1,11 +1,11 @@
 -- name: gates
 -- Gates that are not private to one run.
-SELECT id, name, key, kind, in_use, debt, at, q, paused FROM gates
+SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates
 WHERE kind < 2 AND ($1::text IS NULL OR name = $1::text) AND ($2::text IS NULL OR key = $2::text)
 ORDER BY name, key LIMIT $3::bigint
 
 -- name: gate
-SELECT id, name, key, kind, in_use, debt, at, q, paused FROM gates WHERE id = $1::bytea
+SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates WHERE id = $1::bytea
 
 -- name: holders
 SELECT h.gate, h.run_id

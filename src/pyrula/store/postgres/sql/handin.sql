@@ -20,9 +20,11 @@ DELETE FROM steps AS s USING unnest($1::bigint[], $2::text[], $3::bigint[]) AS u
 WHERE s.seq = u.seq AND s.branch = u.branch AND s.number = u.number
 
 -- name: close_gate
+-- The latest time wins, and with it the run that asked for it.
 UPDATE gates AS g
-SET paused = greatest(g.paused, u.until), dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
-FROM unnest($1::bytea[], $2::bigint[]) AS u (id, until)
+SET closed_by = CASE WHEN u.until > g.paused THEN (SELECT run_id FROM runs AS r WHERE r.seq = u.seq) ELSE g.closed_by END,
+    paused = greatest(g.paused, u.until), dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
+FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS u (id, until, seq)
 CROSS JOIN LATERAL (SELECT v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
 WHERE g.id = u.id AND g.v = newest.v
 

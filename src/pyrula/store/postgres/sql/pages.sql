@@ -4,7 +4,8 @@ WITH line (gate, lanes, runs) AS MATERIALIZED (
     SELECT gate, count(*), sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint
     FROM lanes AS l WHERE state = 2 GROUP BY gate
 )
-SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, coalesce(line.runs, 0), g.starts
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
+       coalesce(line.runs, 0)
 FROM gates AS g LEFT JOIN line ON line.gate = g.id
 WHERE g.kind < 2 AND ($1::text IS NULL OR g.name = $1::text)
   AND ($2::text IS NULL OR strpos(lower(g.name), $2::text) > 0 OR strpos(lower(g.key), $2::text) > 0)
@@ -14,17 +15,17 @@ LIMIT $4::bigint OFFSET $5::bigint
 
 -- name: gates_by_name
 -- The same in the order of the index, so that a page costs what is on it.
-SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
-        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
+        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
 FROM gates AS g
 WHERE g.kind < 2 AND ($1::text IS NULL OR g.name = $1::text)
 ORDER BY g.name, g.key LIMIT $2::bigint OFFSET $3::bigint
 
 -- name: gate
-SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
-        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
+        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
 FROM gates AS g
 WHERE g.kind < 2 AND g.name = $1::text AND g.key = $2::text
 

@@ -175,7 +175,8 @@ CREATE TABLE gates (
     debt       text    NOT NULL DEFAULT '0',     -- decimal text: it passes 2^63
     at         bigint  NOT NULL DEFAULT 0,
     q          bigint  NOT NULL DEFAULT 1,
-    paused     bigint  NOT NULL DEFAULT 0,       -- this key's own pause: until when
+    paused     bigint  NOT NULL DEFAULT 0,       -- closed for this key by RetryAfter: until when
+    closed_by  text,                             -- by which run
     waiting    bigint  NOT NULL DEFAULT 0,       -- lanes
     dirty      bigint  NOT NULL DEFAULT 0,       -- a mark; 0: clean
     wake_at    bigint,

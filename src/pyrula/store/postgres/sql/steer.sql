@@ -17,7 +17,8 @@ DELETE FROM overrides WHERE gate = $1::text AND every = 0 AND kind = 'pause' AND
 DELETE FROM overrides WHERE expires_at <= $1::bigint RETURNING gate, every, key
 
 -- name: reopen
-UPDATE gates SET paused = 0, v = v + 1 WHERE name = $1::text AND key = $2::text AND kind < 2 AND paused > $3::bigint
+UPDATE gates SET paused = 0, closed_by = NULL, v = v + 1
+WHERE name = $1::text AND key = $2::text AND kind < 2 AND paused > $3::bigint
 
 -- name: dirty
 UPDATE gates SET dirty = nextval('marks'), v = v + 1 WHERE name = $1::text AND kind < 2 AND waiting > 0

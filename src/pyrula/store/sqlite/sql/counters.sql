@@ -1,11 +1,11 @@
 -- name: gates
 -- Gates that are not private to one run.
-SELECT id, name, key, kind, in_use, debt, at, q, paused FROM gates
+SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates
 WHERE kind < 2 AND (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR key = ?2)
 ORDER BY name, key LIMIT ?3
 
 -- name: gate
-SELECT id, name, key, kind, in_use, debt, at, q, paused FROM gates WHERE id = ?1
+SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates WHERE id = ?1
 
 -- name: holders
 SELECT s.gate, r.run_id FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.gate = ?1 ORDER BY s.seq LIMIT ?2

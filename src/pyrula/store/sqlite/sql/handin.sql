@@ -15,7 +15,11 @@ UPDATE runs SET attempt = attempt + 1, error = ?2 WHERE seq = ?1
 DELETE FROM steps WHERE seq = ?1 AND branch = ?2 AND number = ?3
 
 -- name: close_gate
-UPDATE gates SET paused = max(paused, ?2), dirty = waiting > 0 WHERE id = ?1
+-- The latest time wins, and with it the run that asked for it.
+UPDATE gates
+SET closed_by = CASE WHEN ?2 > paused THEN (SELECT run_id FROM runs WHERE seq = ?3) ELSE closed_by END,
+    paused = max(paused, ?2), dirty = waiting > 0
+WHERE id = ?1
 
 -- name: aside
 UPDATE runs SET error = ?2, code = ?3 WHERE seq = ?1

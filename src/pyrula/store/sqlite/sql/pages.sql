@@ -4,7 +4,8 @@ WITH line (gate, lanes, runs) AS MATERIALIZED (
     SELECT gate, count(*), sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000)))
     FROM lanes AS l INDEXED BY lanes_waiting WHERE state = 2 GROUP BY gate
 )
-SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, coalesce(line.runs, 0), g.starts
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
+       coalesce(line.runs, 0)
 FROM gates AS g LEFT JOIN line ON line.gate = g.id
 WHERE g.kind < 2 AND (?1 IS NULL OR g.name = ?1)
   AND (?2 IS NULL OR instr(lower(g.name), ?2) > 0 OR instr(lower(g.key), ?2) > 0)
@@ -14,17 +15,17 @@ LIMIT ?4 OFFSET ?5
 
 -- name: gates_by_name
 -- The same in the order of the index, so that a page costs what is on it.
-SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000))), 0)
-        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
+        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
 FROM gates AS g
 WHERE g.kind < 2 AND g.name BETWEEN coalesce(?1, '') AND coalesce(?1, char(1114111))
 ORDER BY g.name, g.key LIMIT ?2 OFFSET ?3
 
 -- name: gate
-SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused,
+SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000))), 0)
-        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l), g.starts
+        FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
 FROM gates AS g
 WHERE g.kind < 2 AND g.name = ?1 AND g.key = ?2
 

@@ -105,7 +105,8 @@ CREATE TABLE gates (
     debt       TEXT    NOT NULL DEFAULT '0',   -- decimal text: it passes 2^63
     at         INTEGER NOT NULL DEFAULT 0,
     q          INTEGER NOT NULL DEFAULT 1,
-    paused     INTEGER NOT NULL DEFAULT 0,     -- this key's own pause: until when
+    paused     INTEGER NOT NULL DEFAULT 0,     -- closed for this key by RetryAfter: until when
+    closed_by  TEXT,                           -- by which run
     waiting    INTEGER NOT NULL DEFAULT 0,     -- lanes
     dirty      INTEGER NOT NULL DEFAULT 0,
     wake_at    INTEGER,

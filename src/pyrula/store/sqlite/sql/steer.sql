@@ -16,7 +16,7 @@ DELETE FROM overrides WHERE gate = ?1 AND every = 0 AND kind = 'pause' AND numbe
 DELETE FROM overrides WHERE expires_at <= ?1 RETURNING gate, every, key
 
 -- name: reopen
-UPDATE gates SET paused = 0 WHERE name = ?1 AND key = ?2 AND kind < 2 AND paused > ?3
+UPDATE gates SET paused = 0, closed_by = NULL WHERE name = ?1 AND key = ?2 AND kind < 2 AND paused > ?3
 
 -- name: dirty
 UPDATE gates SET dirty = 1 WHERE name = ?1 AND kind < 2 AND waiting > 0
