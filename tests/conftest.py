@@ -14,12 +14,8 @@ settings.register_profile("thorough", max_examples=5000, **_patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 
-OUTSIDE = frozenset({"kafka", "temporal"})
-"""Tests against a real broker and a real Temporal server, which may be tried again. The test broker can lose its
-group's leader under churn. A Temporal worker with a queued local activity hung in its shutdown once in some six whole
-runs; whether by the SDK's fault or by ours is not known yet, so a retry there hides an open fault: look for `rerun`
-in the last line of a run.
-"""
+OUTSIDE = frozenset({"kafka"})
+"""Tests against a real broker, which may be tried again: the test broker can lose its group's leader under churn."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,6 +22,7 @@ import grpc
 from temporalio import activity, workflow
 from temporalio.api.workflowservice.v1 import request_response_pb2 as messages
 from temporalio.client import Client
+from temporalio.common import RetryPolicy
 from temporalio.worker import Worker
 
 LONG_POLL = 3.0
@@ -189,7 +190,7 @@ class FanOut:
 
 @workflow.defn
 class LocalFanOut:
-    """Runs `n` local activities of `seconds` at once."""
+    """Runs `n` local activities of `seconds` at once; `attempts`: how often each is tried (0: until it works)."""
 
     @workflow.run
     async def run(self, spec: str) -> None:
@@ -197,7 +198,10 @@ class LocalFanOut:
         await asyncio.gather(
             *(
                 workflow.execute_local_activity(
-                    "hold", given["seconds"], start_to_close_timeout=timedelta(seconds=60)
+                    "hold",
+                    given["seconds"],
+                    start_to_close_timeout=timedelta(seconds=60),
+                    retry_policy=RetryPolicy(maximum_attempts=given.get("attempts", 0)),
                 )
                 for _ in range(given["n"])
             )

@@ -8,9 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import BrokenExecutor
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import Worker
 
@@ -20,6 +23,7 @@ from tests.temporal import support
 from tests.temporal.support import LocalFanOut, fan_out, name, running, until
 
 HELD = dict.fromkeys(("workflow", "activity_regular", "activity_direct", "nexus"), (0, None))
+NO_LOCAL = {"worker": {"activity_direct": (0, None)}}
 
 
 def nothing_left(hub):
@@ -91,19 +95,64 @@ async def test_a_local_activity_that_waits_behind_a_limit_does_not_keep_its_work
     await until(lambda: nothing_left(hub))
 
 
+async def shut_down(worker, run, go):
+    await worker.shutdown()
+    await run
+
+
+async def cancelled(worker, run, go):
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def failed(worker, run, go):
+    go.set()
+    with pytest.raises(RuntimeError, match="Activity worker failed"):
+        await run
+
+
+@pytest.mark.parametrize("way", [shut_down, cancelled, failed])
 async def test_local_activities_that_may_not_start_at_all_do_not_keep_a_worker_from_stopping(
-    client, hub, tally
+    server, hub, tally, way
 ):
-    queue = name()
-    limiter = WorkerLimiter("w", hub=hub, limits={"worker": {"activity_direct": (0, None)}})
-    async with running(client, queue, limiter, activities=support.ACTIVITIES, no_remote_activities=True):
-        spec = json.dumps({"n": 2, "seconds": 0.0})
+    """Several times over: when the polls end, a place comes free, and whoever waited for one learns nothing else."""
+
+    @activity.defn
+    async def broken():  # the SDK fails the whole worker for it
+        await go.wait()
+        raise BrokenExecutor
+
+    for _ in range(8):
+        client, queue, go = await Client.connect(server.address), name(), asyncio.Event()
+        limiter = WorkerLimiter("w", hub=hub, limits=None if way is failed else NO_LOCAL)
+        worker = Worker(
+            client,
+            task_queue=queue,
+            workflows=support.WORKFLOWS,
+            activities=[*support.ACTIVITIES, broken],
+            no_remote_activities=way is not failed,
+            **limiter.worker_options(),
+        )
+        run = asyncio.create_task(worker.run())
+        if way is failed:
+            minute = timedelta(minutes=1)
+            await client.start_activity(
+                broken, id=name("act"), task_queue=queue, start_to_close_timeout=minute
+            )
+            await until(lambda limiter=limiter: limiter.stats().concurrency["activity_regular"] == 1)
+        limiter.set_limiter_config(limits=NO_LOCAL)
+        # A worker that failed fails its local activities, and the SDK tries them again for as long as it may.
+        spec = json.dumps({"n": 2, "seconds": 0.0, "attempts": 1})
         await client.start_workflow(LocalFanOut.run, spec, id=name("wf"), task_queue=queue)
-        await until(lambda: limiter.stats().concurrency["workflow"] == 1)
-        await asyncio.sleep(0.3)
-        assert len(tally.starts) == 0
+        await until(lambda limiter=limiter: limiter.stats().concurrency["workflow"] == 1)
+        await asyncio.sleep(0.1)
+        assert way is failed or len(tally.starts) == 0
         begin = time.monotonic()
-    assert time.monotonic() - begin < 1
+        await asyncio.wait_for(way(worker, run, go), 10)
+        assert time.monotonic() - begin < 1
+        tally.reset()
+        limiter.close()
 
 
 async def test_a_limiter_serves_the_next_worker_after_a_stop(client, hub, tally):

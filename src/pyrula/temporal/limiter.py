@@ -23,7 +23,7 @@ from pyrula.limiters import hub as process_hub
 from pyrula.limiters.config import DEFAULT_CHECK_FREQUENCY, Duration
 from pyrula.limiters.worker import UNCHANGED
 from pyrula.temporal.executions import Arrival, CountingRunner, Lives
-from pyrula.temporal.running import EndsLives
+from pyrula.temporal.running import FollowsWorker
 from pyrula.temporal.slots import Gate, LimitedSupplier, Place
 
 DEFAULT_POOL = 5
@@ -182,7 +182,7 @@ class WorkerLimiter:
         """
         inner = workflow_runner or SandboxedWorkflowRunner()
         return {
-            "plugins": [*plugins, EndsLives(self._lives)],
+            "plugins": [*plugins, FollowsWorker(self._gate, self._lives)],
             "tuner": WorkerTuner.create_composite(
                 workflow_supplier=self._workflow_supplier(),
                 activity_supplier=self._activity_supplier(),

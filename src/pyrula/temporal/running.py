@@ -1,25 +1,48 @@
-"""Knows when the worker that a limiter serves has stopped."""
+"""Knows when the worker that a limiter serves begins to stop, and when it has stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 
 from pyrula.temporal.executions import Lives
+from pyrula.temporal.slots import Gate
 
 
-class EndsLives(SimplePlugin):
-    """A worker's plugin: once the worker has stopped, no execution lives on it."""
+class FollowsWorker(SimplePlugin):
+    """A worker's plugin: as it begins to stop nothing of it waits, and once it has stopped nothing lives on it."""
 
-    def __init__(self, lives: Lives) -> None:
+    def __init__(self, gate: Gate, lives: Lives) -> None:
         super().__init__("pyrula.temporal")
+        self._gate = gate
         self._lives = lives
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Run the worker to its end."""
+        self._gate.open()
+        before_stopping(worker, self._gate.let_go)
         try:
             await super().run_worker(worker, next)
         finally:
             self._lives.end()
+
+
+def before_stopping(worker: Worker, tell: Callable[[], None]) -> None:
+    """Call `tell` on the worker's loop as it begins to stop.
+
+    The SDK tells nobody. Every way to stop, `shutdown`, a cancelled `run` and a fatal error, comes to this one call
+    into its native part. An SDK without it leaves the gate the sign it had before: a poller's wait is cancelled.
+    """
+    bridge: Any = getattr(worker, "_bridge_worker", None)
+    stop = getattr(bridge, "initiate_shutdown", None)
+    if stop is None:
+        return
+
+    def told() -> None:
+        tell()
+        stop()
+
+    bridge.initiate_shutdown = told

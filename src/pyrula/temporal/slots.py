@@ -115,18 +115,31 @@ class Gate:
 
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
-        self._stopped_groups: set[str] = set()
+        self._stopping = False
         self._local: dict[Ask, Wait] = {}
         self._told = False
 
+    def open(self) -> None:
+        """A worker begins to run."""
+        self._stopping = False
+
+    def let_go(self) -> None:
+        """The worker begins to stop: local activities run from now on, whatever the limits say.
+
+        They hold open the workflow task that the stop waits for, and nobody cancels their wait. On the worker's loop.
+        """
+        self._stopping = True
+        for ask, wait in tuple(self._local.items()):
+            self.limiter.force(ask)
+            wait.tell(True)
+
     async def permit(self, group: Group) -> Permit:
         """A permit of `group`, as soon as the limiter grants it. Raises nothing but CancelledError."""
-        self._stopped_groups.discard(group.name)
         while True:
             try:
                 return await self._wait(group)
             except asyncio.CancelledError:
-                self._stop(group)
+                self.let_go()  # the SDK cancels a poller's wait only when its worker stops
                 raise
             except Exception:  # the SDK would call again at once, thousands of times a second
                 if not self._told:
@@ -135,7 +148,7 @@ class Gate:
                 try:
                     await Wait(asyncio.get_running_loop()).until(SECOND // 2)
                 except asyncio.CancelledError:
-                    self._stop(group)
+                    self.let_go()
                     raise
 
     async def _wait(self, group: Group) -> Permit:
@@ -144,7 +157,7 @@ class Gate:
         ask = self.limiter.ask(group.kind, wait.tell, allow=group.allow, group=group.name)
         if group.kind == "activity_direct" and not ask.granted:
             self._local[ask] = wait
-            if self._stopped_groups:
+            if self._stopping:
                 self.limiter.force(ask)
         try:
             while not ask.granted:
@@ -165,16 +178,6 @@ class Gate:
     def _abandon(self, ask: Ask, group: Group) -> None:
         if not self.limiter.withdraw(ask):
             self.limiter.release(group.kind, group=group.name)
-
-    def _stop(self, group: Group) -> None:
-        """The SDK cancels a poller's wait only when its worker stops: local activities must then run.
-
-        They hold open the workflow task that the stop waits for, and nobody cancels their wait.
-        """
-        self._stopped_groups.add(group.name)
-        for ask, wait in tuple(self._local.items()):
-            self.limiter.force(ask)
-            wait.tell(True)
 
 
 class LimitedSupplier(CustomSlotSupplier):
