@@ -265,37 +265,36 @@ def _views(told: dict[str, str]) -> list[str]:
     return ["/ui", *lists, *gates, *runs]
 
 
+@pytest.mark.parametrize("look", LOOKS)
 async def test_no_view_scrolls_sideways_and_axe_finds_nothing(
-    browser: Browser, make_app: Callable[..., App], client: WorkflowClient, worker: Worker
+    browser: Browser, make_app: Callable[..., App], client: WorkflowClient, worker: Worker, look: str
 ) -> None:
     told = await scene.fill(client)
     await asyncio.sleep(0.5)
     await scene.steer(client)
     axe = AXE.read_text()
-    found = []
-    async with serving(make_app()) as at:
-        for look, (width, height, scheme) in LOOKS.items():
-            async with looking(browser, width, height, scheme) as it:
-                for view in _views(told):
-                    await it.page.goto(at + view)
-                    await expect(it.page.locator("h1")).to_be_visible()
-                    wide = await it.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                    if wide > 0:
-                        found.append(f"{look} {view}: scrolls {wide} px sideways")
-                    await it.page.evaluate(axe)
-                    result = await it.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-                    found += [
-                        f"{look} {view}: {each['id']}: {each['nodes'][0]['html'][:200]} "
-                        f"({each['nodes'][0]['failureSummary'][:300]})"
-                        for each in result["violations"]
-                    ]
-                assert it.wrong == []
-                await it.page.goto(f"{at}/ui/gates/sync_account.limit?key=acme")
-                await it.page.get_by_role("button", name="Override…").click()
-                await it.page.evaluate(axe)
-                result = await it.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-                found += [
-                    f"{look} dialog: {each['id']}: {each['nodes'][0]['html'][:200]}"
-                    for each in result["violations"]
-                ]
+    found: list[str] = []
+
+    async def judge(page: Page, what: str) -> None:
+        await page.evaluate(axe)
+        result = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found.extend(
+            f"{what}: {each['id']}: {each['nodes'][0]['html'][:200]} "
+            f"({each['nodes'][0]['failureSummary'][:300]})"
+            for each in result["violations"]
+        )
+
+    width, height, scheme = LOOKS[look]
+    async with serving(make_app()) as at, looking(browser, width, height, scheme) as it:
+        for view in _views(told):
+            await it.page.goto(at + view)
+            await expect(it.page.locator("h1")).to_be_visible()
+            wide = await it.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            if wide > 0:
+                found.append(f"{view}: scrolls {wide} px sideways")
+            await judge(it.page, view)
+        assert it.wrong == []
+        await it.page.goto(f"{at}/ui/gates/sync_account.limit?key=acme")
+        await it.page.get_by_role("button", name="Override…").click()
+        await judge(it.page, "dialog")
     assert found == []
