@@ -73,10 +73,14 @@ class Crew:
         self.workers: list[subprocess.Popen[bytes]] = []
         self._killed: dict[int, float] = {}
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, name: str = "pyrula") -> subprocess.Popen[bytes]:
+        """name: of its connections, as the server sees them."""
         with (self._folder / f"output-{len(self.workers)}").open("wb") as output:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "tests.postgres.crew", self.url, str(self.notes), str(self.lease)],
+                [
+                    *(sys.executable, "-m", "tests.postgres.crew"),
+                    *(f"{self.url}&application_name={name}", str(self.notes), str(self.lease)),
+                ],
                 cwd=_ROOT,
                 stdout=output,
                 stderr=output,

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from pyrula.workflows import WorkflowClient, open_store
@@ -91,46 +90,3 @@ async def _until(holds: object, crew: Crew, within: float = 60) -> None:
     while not holds():  # type: ignore[operator]  # the caller gives a function
         assert time.monotonic() < give_up, crew.said()
         await asyncio.sleep(0.02)
-
-
-async def test_a_worker_stopped_in_the_middle_of_a_turn_holds_the_others_up_for_less_than_3_s(
-    postgres_server: Server, schema: str, tmp_path: Path
-) -> None:
-    """A transaction that holds the shard's lock and goes silent, as the one of a suspended process does."""
-    crew = Crew(postgres_server.url(schema), tmp_path, lease=30.0)
-    try:
-        async with open_store(crew.url) as store:
-            client = WorkflowClient(store, registry=declare(str(crew.notes)))
-            crew.start()
-            await asyncio.wait_for(client.execute("storm", {"k": "a"}), 30)
-            address = store._address  # type: ignore[attr-defined]  # a store of PostgreSQL has it
-            with psycopg.connect(postgres_server.url()) as stopped:
-                stopped.execute("SET LOCAL idle_in_transaction_session_timeout = '2s'")
-                stopped.execute("SELECT pg_advisory_xact_lock(%s)", (address.lock,))
-                began = time.monotonic()
-                await asyncio.wait_for(client.execute("storm", {"k": "b"}), 30)
-                assert 1 < time.monotonic() - began < 3
-                stopped.pgconn.finish()
-    finally:
-        crew.close()
-
-
-async def test_a_body_that_blocks_its_loop_delays_nobody_else(
-    postgres_server: Server, schema: str, tmp_path: Path
-) -> None:
-    crew = Crew(postgres_server.url(schema), tmp_path, lease=30.0)
-    try:
-        async with open_store(crew.url) as store:
-            client = WorkflowClient(store, registry=declare(str(crew.notes)))
-            crew.start()
-            crew.start()
-            await asyncio.wait_for(client.execute("storm", {"k": "a"}), 30)
-            blocker = await client.submit("storm", {"k": "block", "block": 6.0})
-            await _until(lambda: blocker in crew.notes.read_text(), crew)
-            for number in range(20):
-                began = time.monotonic()
-                await asyncio.wait_for(client.execute("storm", {"k": f"k{number}"}), 30)
-                assert time.monotonic() - began < 1
-            assert await client.result(blocker, timeout=30) == "block"
-    finally:
-        crew.close()
