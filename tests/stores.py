@@ -1,22 +1,22 @@
 """Stores to run a test on: one fixture, one parameter per kind, so that each promise is tested on all.
 
-`PYRULA_TEST_STORES=sqlite,postgres` picks the kinds (default: sqlite). A test asks for `store_url` (every
-kind), or for `shared_url` (kinds that several processes, or several stores of one process, can open). A
-folder's conftest.py imports the fixtures that its tests use.
+`PYRULA_TEST_STORES=sqlite,postgres` picks the kinds (default: all four). A test asks for `store_url` (every
+kind; of sharded SQLite in memory alone), or for `shared_url` (kinds that several processes, or several stores of one
+process, can open). A folder's conftest.py imports the fixtures that its tests use.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
+from tests.postgres.schemas import Schemas
 from tests.postgres.server import Server
 
-__all__ = ["postgres_server", "shared_url", "store_kind", "store_url"]
+__all__ = ["postgres_schemas", "postgres_server", "shared_url", "store_kind", "store_url"]
 
 VARIABLE = "PYRULA_TEST_STORES"
 KINDS = {
@@ -41,12 +41,11 @@ ONE_SHARD = {
     "test_case_174_the_polls_of_one_poller_are_even_and_in_order": ORDER,
 }
 """Tests of what only a store of one shard does, and why: they are skipped on others."""
-_schemas = count(1)
 
 
 def kinds() -> list[str]:
     """The kinds that this run of the tests is about. Raises ValueError for one that does not exist."""
-    chosen = [word.strip() for word in os.environ.get(VARIABLE, "sqlite").split(",") if word.strip()]
+    chosen = [word.strip() for word in os.environ.get(VARIABLE, ",".join(KINDS)).split(",") if word.strip()]
     unknown = sorted(set(chosen) - KINDS.keys())
     if unknown:
         raise ValueError(f"{VARIABLE} names {', '.join(unknown)}; it may name {', '.join(KINDS)}")
@@ -55,14 +54,21 @@ def kinds() -> list[str]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Server]:
-    """One server for all tests of the session; each test gets a schema of its own."""
-    server = Server()
+    """One server for all tests of the session; each test gets a schema of its own. Nobody kills it: it need not
+    wait for its disk."""
+    server = Server(options=("synchronous_commit=off", "full_page_writes=off", "max_wal_size=4GB"))
     server.start()
     yield server
     server.stop()
 
 
-@pytest.fixture(params=kinds())
+@pytest.fixture(scope="session")
+def postgres_schemas(postgres_server: Server) -> Schemas:
+    """Its schemas for stores."""
+    return Schemas(postgres_server)
+
+
+@pytest.fixture(params=[kind for kind in kinds() if kind != "sharded-sqlite-file"])
 def store_kind(request: pytest.FixtureRequest) -> str:
     """The kind of store, by name."""
     return str(request.param)
@@ -88,16 +94,18 @@ def made(kind: str, folder: Path, request: pytest.FixtureRequest) -> str:
     return _MADE[kind](folder, request)
 
 
-def _postgres(_: Path, request: pytest.FixtureRequest) -> str:
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.url(f"test_{os.getpid()}_{next(_schemas)}")
+def _postgres(shards: int, request: pytest.FixtureRequest) -> str:
+    schemas: Schemas = request.getfixturevalue("postgres_schemas")
+    urls = schemas.take(shards)
+    request.addfinalizer(lambda: schemas.give_back(urls))
+    return " ".join(urls)
 
 
 _MADE: dict[str, Callable[[Path, pytest.FixtureRequest], str]] = {
     "sqlite-memory": lambda folder, request: "sqlite://",
     "sqlite-file": lambda folder, request: f"sqlite:///{folder / 'runs.db'}",
-    "postgres": _postgres,
-    "sharded-postgres": lambda folder, request: " ".join(_postgres(folder, request) for _ in range(SHARDS)),
+    "postgres": lambda folder, request: _postgres(1, request),
+    "sharded-postgres": lambda folder, request: _postgres(SHARDS, request),
     "sharded-sqlite-memory": lambda folder, request: " ".join(["sqlite://"] * SHARDS),
     "sharded-sqlite-file": lambda folder, request: " ".join(
         f"sqlite:///{folder / f'shard{number}.db'}" for number in range(SHARDS)

@@ -35,7 +35,8 @@ def declared(**policies: Any) -> tuple[Registry, Workflow[..., Any]]:
 async def test_case_023_claims_released_together_never_exceed_the_limit(
     shared_url: str, workers: int
 ) -> None:
-    """Each worker has a store, and so a connection, of its own. SQLite, where a lock decides: 10 rounds."""
+    """Each worker has a store, and so a connection, of its own. 100 rounds where many write at once: on one shard of
+    PostgreSQL; else 10."""
     registry, work = declared(concurrency=Limit("k", 1))
     stores = [open_store(shared_url) for _ in range(workers)]
     client = WorkflowClient(stores[0], registry)
@@ -44,7 +45,7 @@ async def test_case_023_claims_released_together_never_exceed_the_limit(
         await hand.register()
     executed: Counter[str] = Counter()
     expected: set[str] = set()
-    for _ in range(100 if shared_url.startswith("postgresql") else 10):
+    for _ in range(_rounds(shared_url)):
         expected.update(await client.submit_many("w", [{"k": "k"}] * 8 + [{"k": OTHER}]))
         held: dict[Hand, list[Any]] = {hand: [] for hand in hands}
         while executed.keys() != expected:
@@ -61,6 +62,10 @@ async def test_case_023_claims_released_together_never_exceed_the_limit(
     assert await stores[0].check() == []
     for store in stores:
         await store.close()
+
+
+def _rounds(url: str) -> int:
+    return 100 if url.startswith("postgresql") and " " not in url else 10
 
 
 async def _turn(hand: Hand, leases: list[Any], wanted: int = 8) -> tuple[Any, ...]:
@@ -94,8 +99,9 @@ async def test_case_029_a_claim_touches_as_many_rows_behind_10_000_runs_as_behin
         key = f"behind {queued}"
         ids = await scene.client.submit_many("w", [{"k": key}] * queued)
         await scene.client.submit("w", {"k": f"{OTHER} {queued}"})
-        with count_rows(scene.env.store) as counted:
-            claims, _ = await asyncio.gather(hand.turn(wanted=100), scene.client.cancel(ids[-1]))
+        with count_rows(scene.env.store) as counted:  # one after the other: which comes first would count
+            claims = await hand.turn(wanted=100)
+            await scene.client.cancel(ids[-1])
         touched[queued] = counted.rows
         assert sorted(claim.params for claim in claims.claims) == sorted(
             [b'{"k":"%s"}' % key.encode()] * 2 + [b'{"k":"another key %d"}' % queued]

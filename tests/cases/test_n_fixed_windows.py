@@ -31,18 +31,18 @@ async def test_case_098_the_edge_of_a_window_belongs_to_the_new_one(scene: Scene
     assert_times(scene.times(), list(range(10)))
 
 
-@pytest.mark.parametrize("created", [0.0, 59.9])
+@pytest.mark.parametrize("created", [0.0, 9.9])
 async def test_case_099_windows_count_from_the_counters_creation(scene: Scene, created: float) -> None:
     scene.declare()
     await scene.reach(created)
-    await scene.work(**counter(10, 60))
-    await scene.reach(59.9)
+    await scene.work(**counter(10, 10))
+    await scene.reach(9.9)
     await scene.submit(10)
-    await scene.reach(60)
+    await scene.reach(10)
     await scene.submit(10)
-    await scene.reach(200)
-    second = 60.0 if created == 0 else 119.9
-    assert_soon(scene.times(), [59.9] * 10 + [second] * 10)
+    await scene.reach(30)
+    second = 10.0 if created == 0 else 19.9
+    assert_soon(scene.times(), [9.9] * 10 + [second] * 10)
 
 
 async def test_case_102_no_more_is_claimed_in_one_go_than_the_window_has_left(scene: Scene) -> None:
@@ -57,7 +57,7 @@ async def test_case_102_no_more_is_claimed_in_one_go_than_the_window_has_left(sc
 
 
 @pytest.mark.parametrize(
-    ("limit", "window", "times"), [(1, 60, [0, 60, 120, 180, 240]), (2, 120, [0, 0, 120, 120, 240])]
+    ("limit", "window", "times"), [(1, 6, [0, 6, 12, 18, 24]), (2, 12, [0, 0, 12, 12, 24])]
 )
 async def test_case_103_small_limits_begin_exactly_once_per_place(
     scene: Scene, limit: int, window: float, times: list[float]
@@ -65,5 +65,5 @@ async def test_case_103_small_limits_begin_exactly_once_per_place(
     scene.declare()
     await scene.work(**counter(limit, window))
     await scene.submit(5)
-    await scene.reach(300)
+    await scene.reach(30)
     assert_soon(scene.times(), times)

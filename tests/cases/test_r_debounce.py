@@ -71,7 +71,7 @@ async def test_case_131_the_last_of_quick_submits_is_in_the_run(scene: Scene, by
 async def test_case_133_ten_thousand_pending_keys_occupy_no_place(scene: Scene) -> None:
     scene.declare(trigger=Debounce("k", 5))
     scene.declare("ordinary")
-    worker = await scene.work(max_concurrent_runs=10)
+    worker = await scene.work(max_concurrent_runs=100)
     await scene.client.trigger_many("w", [{"k": f"key {n}", "n": n} for n in range(10_000)])
     await scene.env.settle()
     assert worker.executing == 0

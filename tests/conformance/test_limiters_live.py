@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyrula.workflows import Registry, Worker, WorkflowClient, open_store, workflow
-from tests.stores import postgres_server, shared_url
+from tests.stores import postgres_schemas, postgres_server, shared_url
 
-__all__ = ["postgres_server", "shared_url"]
+__all__ = ["postgres_schemas", "postgres_server", "shared_url"]
 
 
 async def test_a_worker_at_rest_has_the_change_within_a_second(shared_url: str) -> None:

@@ -12,9 +12,9 @@ from pyrula.store.sharded.store import ShardedStore
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
 from tests.sharded.places import SHARDS
-from tests.stores import kinds, made, postgres_server
+from tests.stores import kinds, made, postgres_schemas, postgres_server
 
-__all__ = ["postgres_server"]
+__all__ = ["postgres_schemas", "postgres_server"]
 
 
 @pytest.fixture
@@ -22,7 +22,10 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-@pytest.fixture(params=[kind for kind in kinds() if kind.startswith("sharded")] or ["sharded-sqlite-memory"])
+OURS = ("sharded-sqlite-memory", "sharded-postgres")
+
+
+@pytest.fixture(params=[kind for kind in kinds() if kind in OURS] or OURS[:1])
 def sharded_url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """A store of three shards that nobody has used: SQLite in memory, or what the run of the tests is about."""
     return made(str(request.param), tmp_path, request)
