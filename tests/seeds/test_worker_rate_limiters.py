@@ -3,9 +3,7 @@
 What needs a real Temporal server is in tests/temporal, its examples in test_seed.py.
 """
 
-import re
 from datetime import timedelta
-from pathlib import Path
 
 import psutil
 import pytest
@@ -15,21 +13,6 @@ from pyrula.errors import ConfigurationError
 from pyrula.limiters import LIMITABLES, Hub, PollRate, TaskCounter
 from pyrula.limiters.os import OsReadings
 from tests.limiters.support import FakeMachine, made_hub, run_through
-
-TABLE = Path(__file__).with_name("worker_rate_limiters.md")
-
-
-def test_every_sentence_of_the_seed_has_a_test_that_exists():
-    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \|$", TABLE.read_text(), re.MULTILINE)
-    assert [int(number) for number, _, _ in rows] == list(range(1, len(rows) + 1))
-    assert len(rows) >= 60
-    root = Path(__file__).parent.parent
-    for number, sentence, tests in rows:
-        named = re.findall(r"`([\w/]+\.py)::(\w+)`", tests)
-        assert named, f"sentence {number} has no test: {sentence}"
-        for file, test in named:
-            assert re.search(rf"def {test}\(", (root / file).read_text()), f"{number}: {file} has no {test}"
-
 
 # -- the limiters, alone and together
 
