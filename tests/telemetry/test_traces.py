@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, ParentBased, Sampler, SamplingResult
 from opentelemetry.trace import StatusCode
 
 from pyrula.store.open import open_store
@@ -108,3 +112,130 @@ async def test_what_fails_is_an_error_in_the_trace(store: Store, spans: InMemory
     assert "no money" in (last.status.description or "")
     tries = _named(spans, "step ask the bank")
     assert len(tries) == 2 and all(span.events[0].name == "exception" for span in tries)
+
+
+async def _ran(given: Any, run: str, params: dict[str, Any] | None = None) -> None:
+    """One run of a workflow with a tracer of this provider."""
+    async with open_store("sqlite://") as plain:
+        store = traced(plain)
+        async with Worker(store, registry, tracer=Tracing(given)):
+            await WorkflowClient(store, registry).execute(run, params, timeout=10)
+
+
+@workflow(registry=registry)
+async def telling(ctx: Context) -> None:
+    span = trace.get_current_span()
+    assert span.is_recording()
+    span.set_attributes({"customer": "c1", "long": "x" * 100, "several": [1, 2]})
+    span.add_event("asked", {"n": 1})
+    span.add_link(span.get_span_context(), {"why": "itself"})
+    span.update_name("telling a story")
+    await ctx.step(_ok)
+    with tracer.start_as_current_span("after the step"):
+        pass
+
+
+async def _ok() -> None:
+    trace.get_current_span().set_status(StatusCode.OK)
+    trace.get_current_span().set_status(StatusCode.ERROR, "too late: OK is final")
+
+
+async def test_what_a_body_says_of_its_span_is_kept_within_the_providers_limits() -> None:
+    exporter = InMemorySpanExporter()
+    own = TracerProvider(span_limits=SpanLimits(max_attribute_length=20, max_span_attributes=6))
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    await _ran(own, "telling")
+    (run,) = _named(exporter, "telling a story")
+    attributes = dict(run.attributes or {})
+    assert len(attributes) == 6 and attributes["long"] == "x" * 20
+    assert run.events[0].name == "asked" and dict(run.events[0].attributes or {}) == {"n": 1}
+    assert run.links[0].context == run.context
+    assert run.resource == own.resource
+    assert run.instrumentation_scope is not None and run.instrumentation_scope.name == "pyrula"
+    (step,) = _named(exporter, "step _ok")
+    assert step.status.status_code is StatusCode.OK
+    assert run.start_time and step.start_time and step.end_time and run.end_time
+    assert run.start_time <= step.start_time <= step.end_time <= run.end_time
+
+
+async def test_a_processor_hears_of_each_span_when_it_starts_and_may_add_to_it() -> None:
+    class Stamping(SpanProcessor):
+        def on_start(self, span: Any, parent_context: Any = None) -> None:
+            span.set_attribute("stamped", True)
+
+    exporter = InMemorySpanExporter()
+    own = TracerProvider()
+    own.add_span_processor(Stamping())
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    await _ran(own, "child", {"n": 1})
+    ours = [span for span in exporter.get_finished_spans() if span.name in ("run child", "step double")]
+    assert [(span.attributes or {}).get("stamped") for span in ours] == [True, True]
+
+
+async def test_a_run_that_is_not_sampled_leaves_no_span_nor_does_anything_below_it() -> None:
+    exporter = InMemorySpanExporter()
+    own = TracerProvider(sampler=ParentBased(ALWAYS_OFF))
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    below: list[bool] = []
+
+    @workflow(name="unseen", registry=registry)
+    async def unseen(ctx: Context) -> None:
+        await ctx.step(_look_below)
+
+    async def _look_below() -> None:
+        assert trace.get_current_span().get_span_context().is_valid
+        with own.get_tracer("body").start_as_current_span("below") as span:
+            below.append(span.is_recording())
+
+    await _ran(own, "unseen")
+    assert below == [False] and not exporter.get_finished_spans()
+
+
+async def test_a_sampler_is_asked_for_the_attempt_with_its_attributes_and_may_add_some() -> None:
+    asked: list[tuple[str, Any]] = []
+
+    class Choosing(Sampler):
+        def should_sample(self, parent_context: Any, trace_id: int, name: str, *args: Any) -> SamplingResult:
+            asked.append((name, args[1]["pyrula.workflow"]))
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, {**args[1], "chosen": "yes"})
+
+        def get_description(self) -> str:
+            return "chooses all"
+
+    exporter = InMemorySpanExporter()
+    own = TracerProvider(sampler=Choosing())
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    async with open_store("sqlite://") as store, Worker(store, registry, tracer=Tracing(own)):
+        await WorkflowClient(store, registry).execute("failing_never", timeout=10)
+    assert asked == [("run failing_never", "failing_never")]
+    (run,) = _named(exporter, "run failing_never")
+    assert (run.attributes or {})["chosen"] == "yes"
+
+
+@workflow(registry=registry)
+async def failing_never(ctx: Context) -> None:
+    await ctx.step(_ok)
+
+
+async def test_a_provider_that_is_not_the_sdks_makes_the_spans_itself() -> None:
+    made: list[str] = []
+
+    class Plain(trace.NonRecordingSpan):
+        def is_recording(self) -> bool:
+            return True
+
+    class OwnTracer(trace.NoOpTracer):
+        def start_span(self, name: str, *args: Any, **options: Any) -> trace.Span:
+            made.append(name)
+            return Plain(trace.SpanContext(1, 2, False))
+
+        @contextlib.contextmanager
+        def start_as_current_span(self, name: str, *args: Any, **options: Any) -> Iterator[trace.Span]:  # type: ignore[override]  # the API's own decorator is not typed
+            yield self.start_span(name)
+
+    class OwnProvider(trace.NoOpTracerProvider):
+        def get_tracer(self, *args: Any, **options: Any) -> trace.Tracer:
+            return OwnTracer()
+
+    await _ran(OwnProvider(), "failing_never")
+    assert made == ["run failing_never", "step _ok"]

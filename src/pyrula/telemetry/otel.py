@@ -7,17 +7,30 @@ import contextlib
 import contextvars
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from opentelemetry import trace
-from opentelemetry.context import Context, attach
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.propagate import extract, inject
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
+from opentelemetry.trace import (
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    set_span_in_context,
+)
 
+from pyrula.clock import Clock, SystemClock
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Failed, Outcome, Retry
 from pyrula.store.protocol import Claim, Store, Submission, Submitted
+
+if TYPE_CHECKING:
+    from pyrula.telemetry.spans import Spans
 
 _NAME = "pyrula"
 _NOWHERE = Context()
@@ -25,35 +38,45 @@ _NOTHING = contextlib.nullcontext()
 
 
 class Tracing:
-    """What a worker is given: `Worker(store, tracer=Tracing())`. provider: the global one if left out."""
+    """What a worker is given: `Worker(store, tracer=Tracing())`. provider: the global one if left out.
 
-    def __init__(self, provider: TracerProvider | None = None) -> None:
-        self._tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+    The provider's sampler is asked once for each attempt of a run; its steps are recorded where it is. With the SDK's
+    provider spans are made the light way (pyrula.telemetry.spans), with another by its own tracer.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None, clock: Clock | None = None) -> None:
+        self._provider = provider
+        self._clock = clock or SystemClock()
+        self._light: Spans | None = None
         self._spans: dict[Lease, Span] = {}
 
     def began(self, claim: Claim, context: contextvars.Context) -> None:
         """Open the span of an attempt, under the submit's, as the current one of what its body runs in."""
-        span = self._tracer.start_span(
-            f"run {claim.workflow}",
-            context=_NOWHERE if claim.context is None else extract(_decode(claim.context)),
-            kind=SpanKind.CONSUMER,
-            attributes={
-                "pyrula.run_id": claim.run_id,
-                "pyrula.workflow": claim.workflow,
-                "pyrula.attempt": claim.attempt,
-                "pyrula.resumed": claim.started_at is not None,
-            },
-        )
+        above = _NOWHERE if claim.context is None else _extracted(claim.context)
+        attributes: dict[str, Any] = {
+            "pyrula.run_id": claim.run_id,
+            "pyrula.workflow": claim.workflow,
+            "pyrula.attempt": claim.attempt,
+            "pyrula.resumed": claim.started_at is not None,
+        }
+        name = f"run {claim.workflow}"
+        spans = self._light or self._look()
+        span: Span
+        if spans is not None:
+            span = spans.start(name, SpanKind.CONSUMER, above, attributes)
+        else:
+            span = self._tracer.start_span(name, above, SpanKind.CONSUMER, attributes)
         if span.is_recording():
             self._spans[claim.lease] = span
-        context.run(attach, trace.set_span_in_context(span))
+        context.run(attach, set_span_in_context(span, above))
 
     def ended(self, claim: Claim, outcome: Outcome | None) -> None:
         """Close it, with what came of it."""
         span = self._spans.pop(claim.lease, None)
         if span is None:
             return
-        span.set_attribute("pyrula.outcome", "lost" if outcome is None else type(outcome).__name__.lower())
+        told = "lost" if outcome is None else type(outcome).__name__.lower()
+        span.set_attribute("pyrula.outcome", told)
         if isinstance(outcome, (Failed, Retry)):
             error = msgspec.json.decode(outcome.error)
             span.set_status(Status(StatusCode.ERROR, f"{error.get('type')}: {error.get('message')}"))
@@ -62,11 +85,45 @@ class Tracing:
     def step(self, claim: Claim, name: str) -> AbstractContextManager[object]:
         """A span around one try of a step, current in it; what it raises is recorded. None where the attempt's own
         is not sampled: most runs of a busy system, which then cost next to nothing."""
-        if claim.lease not in self._spans:
+        above = self._spans.get(claim.lease)
+        if above is None:
             return _NOTHING
-        return self._tracer.start_as_current_span(
-            f"step {name}", attributes={"pyrula.run_id": claim.run_id, "pyrula.step": name}
-        )
+        attributes = {"pyrula.run_id": claim.run_id, "pyrula.step": name}
+        if self._light is not None:
+            return _Current(self._light.under(above.get_span_context(), f"step {name}", attributes))
+        return self._tracer.start_as_current_span(f"step {name}", attributes=attributes)
+
+    @property
+    def _tracer(self) -> Tracer:
+        return trace.get_tracer(_NAME, tracer_provider=self._provider)
+
+    def _look(self) -> Spans | None:
+        """The light way, if the provider (which may be set late) is the SDK's."""
+        with contextlib.suppress(ImportError):  # the API may be there alone
+            from pyrula.telemetry.spans import light
+
+            self._light = light(self._tracer, self._clock)
+        return self._light
+
+
+class _Current:
+    """A span that is the current one of a block, and ends with it; what the block raises is recorded."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> Span:
+        self._token = attach(set_span_in_context(self._span))
+        return self._span
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        detach(self._token)
+        if isinstance(error, Exception):
+            self._span.record_exception(error)
+            self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        self._span.end()
 
 
 class _Traced:
@@ -76,7 +133,9 @@ class _Traced:
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        value = getattr(self._store, name)
+        setattr(self, name, value) if callable(value) else None  # once: the next look finds it here
+        return value
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         context = _current()
@@ -97,6 +156,12 @@ def _current() -> bytes | None:
     carrier: dict[str, str] = {}
     inject(carrier)
     return msgspec.json.encode(carrier) if carrier else None
+
+
+@lru_cache(1024)
+def _extracted(context: bytes) -> Context:
+    """What was current at a submit; many runs may have been submitted there."""
+    return extract(_decode(context))
 
 
 def _decode(context: bytes) -> dict[str, str]:
