@@ -42,11 +42,20 @@ _DEAF = frozenset((BatchSpanProcessor, SimpleSpanProcessor))
 class LightSpan(Span):
     """A span of the API, all of it, that is recorded. What most spans never have is made when they do."""
 
-    _plain = True
-    _events: list[Event] | None = None
-    _links: list[Link] | None = None
-    _status = _UNSET
-    _open = True
+    __slots__ = (
+        "_attributes",
+        "_context",
+        "_events",
+        "_kind",
+        "_links",
+        "_name",
+        "_open",
+        "_parent",
+        "_plain",
+        "_spans",
+        "_start",
+        "_status",
+    )
 
     def __init__(
         self,
@@ -60,6 +69,10 @@ class LightSpan(Span):
         self._spans, self._name, self._kind = spans, name, kind
         self._context, self._parent = context, parent
         self._attributes = attributes
+        self._plain = self._open = True
+        self._events: list[Event] | None = None
+        self._links: list[Link] | None = None
+        self._status = _UNSET
         self._start = spans.now()
 
     def get_span_context(self) -> SpanContext:

@@ -12,11 +12,20 @@ from pyrula.errors import LeaseLost, PyrulaError
 from pyrula.model.outcome import Cancelled, Outcome, Parked, Released
 from pyrula.model.payload import decode
 from pyrula.model.step import Entry, Kind
+from pyrula.policies.retry import NO_RETRY
 from pyrula.store.protocol import Claim
 from pyrula.workflows.body.branches import Branch, Tree
 from pyrula.workflows.body.call import Call, marks
 from pyrula.workflows.body.context import Context
-from pyrula.workflows.body.ending import asked_for_later, error_value, failed, postponed, returned, set_aside
+from pyrula.workflows.body.ending import (
+    asked_for_later,
+    error_value,
+    failed,
+    is_final,
+    postponed,
+    returned,
+    set_aside,
+)
 from pyrula.workflows.body.place import PLACE, BodyClosed, Inside
 from pyrula.workflows.body.port import Port
 from pyrula.workflows.body.redo import Asked, made_anew
@@ -285,7 +294,8 @@ class Body:
     def _failed(self, error: BaseException) -> Outcome:
         claim, told = self.claim, self.teller.log.told
         drop = made_anew(marks(error), self._asked, told)
-        return failed(error_value(error), claim.attempt, claim.stamp.retry, ids.chance(), drop)
+        retry = NO_RETRY if is_final(error) else claim.stamp.retry
+        return failed(error_value(error), claim.attempt, retry, ids.chance(), drop)
 
     def _time_out(self) -> None:
         seconds = (self.claim.stamp.timeout_us or 0) / 1_000_000

@@ -7,12 +7,23 @@ from collections.abc import Sequence
 
 import msgspec
 
+from pyrula.errors import (
+    ConfigurationError,
+    InvalidParams,
+    InvalidPayload,
+    KeyFailed,
+    NotJson,
+    PayloadTooLarge,
+    StepFailed,
+)
 from pyrula.model.outcome import Completed, Failed, Outcome, Postponed, Retry, SetAside
 from pyrula.model.payload import encode
 from pyrula.model.step import ErrorValue
 from pyrula.policies.retry import RetryStamp
 from pyrula.workflows.retry_after import RetryAfter
 
+_REFUSED = (ConfigurationError, InvalidPayload)
+_REFUSALS = frozenset(kind.code for kind in (*_REFUSED, NotJson, PayloadTooLarge, InvalidParams, KeyFailed))
 _LONGEST_NAME = 200
 _LONGEST_MESSAGE = 10_000
 _LONGEST_TRACEBACK = 20_000
@@ -21,6 +32,16 @@ _LONGEST_TRACEBACK = 20_000
 def returned(value: object) -> Completed:
     """The body returned. Raises `NotJson` for a value that can't be kept; results have no cap."""
     return Completed(b"null" if value is None else encode(value, "result", None))
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether another try could only meet the same error: pyrula refused what it was given (`ConfigurationError`,
+    `InvalidPayload` and its kin), here or in a step of an earlier life; also if it is one of a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_final(one) for one in error.exceptions)
+    if isinstance(error, StepFailed):
+        return (error.error or {}).get("code") in _REFUSALS
+    return isinstance(error, _REFUSED)
 
 
 def failed(

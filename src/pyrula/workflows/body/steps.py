@@ -16,7 +16,7 @@ from pyrula.model.payload import encode
 from pyrula.model.step import Entry
 from pyrula.policies.retry import RetryStamp
 from pyrula.workflows.body.call import Call
-from pyrula.workflows.body.ending import error_value
+from pyrula.workflows.body.ending import error_value, is_final
 from pyrula.workflows.body.place import PLACE, BodyClosed, Inside
 from pyrula.workflows.body.replay import pauses
 from pyrula.workflows.retry_after import RetryAfter
@@ -83,7 +83,7 @@ async def _settle(body: Body, call: Call, work: Work, tries: int) -> Entry:
         except (Exception, SystemExit) as error:  # sys.exit() in a step ends the step, not the worker
             if body.closing:  # the step turned its cancellation into an error of its own
                 raise BodyClosed(f"run {body.claim.run_id} has ended") from error
-            if not work.retry.allows(tries):
+            if is_final(error) or not work.retry.allows(tries):
                 call.cause = error
                 return Entry(*call.key, "step", call.name, "error", error_value(error))
             delay = work.retry.delay_us(tries, ids.chance())

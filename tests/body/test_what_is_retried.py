@@ -1,0 +1,97 @@
+"""What is tried again, and what can only be refused again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyrula.errors import InvalidParams, PyrulaError, WorkflowNotFound
+from pyrula.model.outcome import Failed, Parked, Retry
+from pyrula.policies import Retry as RetryPolicy
+from pyrula.policies.retry import RetryStamp
+from pyrula.workflows.retry_after import RetryAfter
+from tests.body.stage import Stage
+
+THREE = RetryStamp(max_attempts=3)
+tries: list[str] = []
+
+
+async def _refused(where: str) -> None:
+    tries.append(where)
+    raise InvalidParams("child takes no 'colour'")
+
+
+async def by_the_body(ctx: Any) -> None:
+    await _refused("body")
+
+
+async def by_a_step(ctx: Any) -> None:
+    await ctx.step(_refused, "step", retry=RetryPolicy(max_attempts=5, initial_seconds=0.1))
+
+
+async def by_one_of_several(ctx: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(by_a_step(ctx))
+
+
+async def for_its_result(ctx: Any) -> object:
+    tries.append("result")
+    return object()
+
+
+async def for_its_retry_after(ctx: Any) -> None:
+    tries.append("later")
+    raise RetryAfter(-1)
+
+
+async def for_its_params(ctx: Any, n: int) -> None:
+    tries.append("never")
+
+
+@pytest.mark.parametrize(
+    "body", [by_the_body, by_a_step, by_one_of_several, for_its_result, for_its_retry_after]
+)
+async def test_what_pyrula_refused_is_not_tried_again(body: Any) -> None:
+    tries.clear()
+    assert isinstance(await Stage(body, retry=THREE).life(), Failed)
+    assert len(tries) == 1
+
+
+async def test_params_that_the_body_does_not_take_fail_the_run_at_once() -> None:
+    outcome = await Stage(for_its_params, {"n": "many"}, retry=THREE).life()
+    assert isinstance(outcome, Failed)
+    assert msgspec.json.decode(outcome.error)["code"] == "invalid_params"
+
+
+async def test_what_was_refused_in_a_step_of_an_earlier_life_is_not_tried_again_either() -> None:
+    async def body(ctx: Any) -> None:
+        try:
+            await ctx.step(_refused, "step")
+        except PyrulaError:
+            await ctx.sleep(5)
+            raise
+
+    stage = Stage(body, retry=THREE)
+    assert isinstance(await stage.life(), Parked)
+    stage.settle("", 1)
+    assert isinstance(await stage.life(), Failed)
+
+
+async def test_a_refusal_that_the_body_catches_ends_nothing() -> None:
+    async def body(ctx: Any) -> None:
+        try:
+            await ctx.step(_refused, "step")
+        except PyrulaError:
+            raise ConnectionError("another one") from None
+
+    assert isinstance(await Stage(body, retry=THREE).life(), Retry)
+
+
+async def test_what_somebody_may_still_put_right_is_tried_again() -> None:
+    async def body(ctx: Any) -> None:
+        raise WorkflowNotFound("no workflow is called 'later'")
+
+    assert isinstance(await Stage(body, retry=THREE).life(), Retry)
