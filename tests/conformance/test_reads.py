@@ -82,6 +82,24 @@ async def test_runs_are_listed_newest_first_page_by_page(hands: Hands) -> None:
     assert await listed(workflow="none") == []
 
 
+async def test_the_few_runs_of_a_key_are_found_among_thousands_of_others(hands: Hands) -> None:
+    """The newest 2,048 have none, then some are close together, then one is the oldest of all."""
+    hands.declare("w", concurrency=Limit(key="k", max=1))
+    rare = {0, 3000, 3001, 3002, 4100}
+    many = [
+        hands.submission("w", f"r{n}", params={"k": "rare" if n in rare else f"k{n}"}) for n in range(6500)
+    ]
+    await hands.store.submit(many)
+    found, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        page, cursor = await hands.store.runs(None, None, "rare", 2, cursor)
+        found += [run.run_id for run in page]
+        pages += 1
+    assert found == ["r4100", "r3002", "r3001", "r3000", "r0"]
+    assert await hands.store.open_runs("w", "rare", 3) == ["r4100", "r3002", "r3001"]
+    assert await hands.store.open_runs("v", "rare", 3) == []
+
+
 async def test_what_a_gate_counts(hands: Hands, clock: VirtualClock) -> None:
     limits = {
         "concurrency": Limit(key="k", max=2, name="g"),

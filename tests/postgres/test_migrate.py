@@ -9,11 +9,14 @@ import psycopg
 import pytest
 
 from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
+from pyrula.policies.limit import Limit
 from pyrula.store.open import open_store, store_exists
 from pyrula.store.postgres import migrate
 from pyrula.store.postgres.address import address
 from pyrula.store.postgres.store import PostgresStore
 from pyrula.store.statements import statements
+from pyrula.testing.clock import VirtualClock
+from tests.conformance.hands import Hands
 from tests.postgres.server import Server
 from tests.postgres.work import client_of, working
 
@@ -87,6 +90,28 @@ async def test_an_older_schema_names_the_way_out(url: str, postgres_server: Serv
     with pytest.raises(SchemaMismatch, match="pyrula migrate"):
         async with open_store(url):
             pass
+
+
+async def test_a_schema_of_version_1_goes_on_where_it_was(
+    url: str, postgres_server: Server, schema: str
+) -> None:
+    clock = VirtualClock()
+    hands = Hands(open_store(url, clock=clock), clock)
+    hands.declare("w", concurrency=Limit(key="k", max=1, name="g"))
+    await hands.register()
+    await hands.submit_many("w", ["a0", "a1"], k="a")
+    await hands.turn()
+    await hands.store.close()
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {schema}.gates DROP COLUMN closed_by")
+        connection.execute(f"INSERT INTO {schema}.slots SELECT slots, seq, 0 FROM {schema}.leases")
+    set_version(postgres_server, schema, 1)
+    assert migrate.bring_schema_forward(address(url)) == (1, migrate.VERSION)
+    hands.store = open_store(url, clock=clock)
+    assert await hands.store.check() == []
+    assert await hands.end("a0") == ["a1"]
+    assert await hands.store.check() == []
+    await hands.store.close()
 
 
 async def test_a_shard_opened_as_another_is_refused(url: str) -> None:

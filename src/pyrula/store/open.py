@@ -18,6 +18,7 @@ from pyrula.store.protocol import Store
 from pyrula.store.shard.shard import ShardStore
 from pyrula.store.sharded.shards import Place, always_there
 from pyrula.store.sharded.store import ShardedStore
+from pyrula.store.sqlite.migrate import bring_file_forward
 from pyrula.store.sqlite.store import SqliteStore
 
 _SPACES: Final = re.compile(r"\s+(?=[a-z]+://)")
@@ -123,6 +124,8 @@ def bring_forward(url: str) -> None:
     for each in _urls(url):
         if _is_postgres(each):
             _postgres_module().bring_forward(each)
+        elif (path := _sqlite_path(each)) is not None:
+            bring_file_forward(path)
 
 
 def _is_postgres(url: object) -> bool:

@@ -12,8 +12,8 @@ from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
 from pyrula.store.postgres.address import Address
 from pyrula.store.statements import statements
 
-VERSION: Final = 1
-_STEPS: Final[dict[int, str]] = {}
+VERSION: Final = 2
+_STEPS: Final = {1: "to_2"}
 """Version that a step starts from → its block in migrate.sql; it leads to the next one."""
 _PACKAGE: Final = "pyrula.store.postgres"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyrula.admission import Changes, Floor, Start
@@ -31,14 +31,20 @@ class Hall:
     bell: bytes = b""
 
 
-def admit(tx: Tx, request: TurnRequest, hall: Hall) -> tuple[tuple[Claim, ...], bool]:
-    """Answers the runs that this worker may start now, leased to it, and whether another turn has work to do."""
+def admit(
+    tx: Tx, request: TurnRequest, hall: Hall, freed: Mapping[bytes, int]
+) -> tuple[tuple[Claim, ...], bool]:
+    """Answers the runs that this worker may start now, leased to it, and whether another turn has work to do.
+    freed: slots that were given back in this turn and are still counted as in use, by gate.
+    """
     served = hall.serves.get(request.incarnation)
     if served is None:
         served = hall.serves[request.incarnation] = rows.served_by(tx, request.incarnation)
     loader = ShardLoader(tx, served, hall.stamps, Overrides.load(tx))
     epoch, vtime = rows.turn_and_vtime(tx)
     floor = Floor(loader, tx.now, vtime)
+    for gate, n in freed.items():
+        floor.give_back(gate, n)
     more = _answer_bells(tx, floor, loader, hall)
     starts = floor.admit(request.wanted)
     changes = floor.changes()
@@ -125,6 +131,18 @@ def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
 def _hand_out(
     tx: Tx, incarnation: str, starts: Sequence[Start], epoch: int, loader: ShardLoader, hall: Hall
 ) -> tuple[Claim, ...]:
+    found = {row[0]: row for row in tx.match("admit.run", [(start.seq,) for start in starts])}
+    keeping, noted = (
+        set(),
+        set(),
+    )  # hold="run": those that begin to keep a slot, and all whose slots are noted
+    for start in starts:
+        plan = loader.plans[start.lane_id]
+        if plan and hall.stamps.keeping(tx, found[start.seq][5], plan):
+            keeping.add(start.seq)
+        elif hold.SLOT_GATE not in plan:
+            continue
+        noted.add(start.seq)
     tx.many(
         "admit.lease",
         [
@@ -135,20 +153,16 @@ def _hand_out(
                 tx.now,
                 int(start.resumed),
                 b"".join(start.gates),
-                int(hold.SLOT_GATE in loader.plans[start.lane_id]),
+                int(start.seq in noted),
             )
             for start in starts
         ],
     )
-    tx.many("admit.slot", [(gate, start.seq) for start in starts for gate in start.gates])
-    found = {row[0]: row for row in tx.match("admit.run", [(start.seq,) for start in starts])}
-    keeping = [
-        start.seq
-        for start in starts
-        if hall.stamps.keeping(tx, found[start.seq][5], loader.plans[start.lane_id])
-    ]
+    if noted:
+        slots = [(gate, start.seq) for start in starts if start.seq in noted for gate in start.gates]
+        tx.many("admit.slot", slots)
     if keeping:
-        hold.lane_after_first_start(tx, keeping)
+        hold.lane_after_first_start(tx, sorted(keeping))
     logged = [
         start.seq for start in starts if start.resumed or found[start.seq][7] or found[start.seq][4] > 1
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pyrula.store.shard import family
-from pyrula.store.shard.finish import finish_all, give_back
+from pyrula.store.shard.finish import finish_all, free, kept
 from pyrula.store.shard.tx import Tx
 
 CANCEL = 2
@@ -44,7 +44,7 @@ def _cancel(tx: Tx, runs: Sequence[tuple[str, int, bytes, str]]) -> None:
     tx.many("settle.signal", [(seq, CANCEL) for _, seq, _, state in runs if state == "executing"])
     idle = [(lane, seq) for _, seq, lane, state in runs if state != "executing"]
     unqueue(tx, idle)
-    give_back(tx, [seq for _, seq in idle], ended=True)  # what hold="run" kept while they waited
+    free(tx, kept(tx, [seq for _, seq in idle], ended=True))  # what hold="run" kept while they waited
     finish_all(tx, [(seq, "cancelled", None, None, None, None) for _, seq in idle])
     drop_timers(tx, [seq for _, seq in idle])
 

@@ -56,8 +56,8 @@ def _lease(run_id: str, state: str, parked: str | None, queued: int, worker: str
     return f"run {run_id} is leased, and {', '.join(each for each in wrong if each)}"
 
 
-def _gated(run_id: str, gated: int, plain: int, slots: int) -> str:
-    return f"run {run_id} took {gated} slots with its lease, and has {slots}, {slots - plain} of them held"
+def _gated(run_id: str, gated: int, slots: int) -> str:
+    return f"run {run_id} took {gated} slots with its lease, and {slots} are noted as its own"
 
 
 def _queue(seq: int, run_id: str | None, state: str | None, parked: str | None, elsewhere: int) -> str:

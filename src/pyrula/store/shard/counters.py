@@ -15,6 +15,7 @@ from pyrula.policies import tokens
 from pyrula.policies.declared import from_json
 from pyrula.policies.stamp import Stamp, gate_id
 from pyrula.store.protocol import Gate, Pause
+from pyrula.store.shard.inside import holders
 from pyrula.store.shard.instants import instant
 from pyrula.store.shard.overrides import Number, Overrides
 from pyrula.store.shard.tx import Tx
@@ -60,9 +61,9 @@ def gates(tx: Tx, name: str | None = None, key: str | None = None, limit: int = 
     queued = _in_line(tx, found, name, key)
     overrides, declared = Overrides.load(tx), numbers(tx)
     counters = sorted(found.values(), key=lambda gate: (gate.name, gate.key, gate.kind))[:limit]
-    holders = _holders(tx, [gate.id for gate in counters if gate.in_use])
+    inside = holders(tx, [gate.id for gate in counters if gate.in_use], _HOLDERS)
     return [
-        shown(tx, gate, queued[gate.id], overrides, declared, holders.get(gate.id, ())) for gate in counters
+        shown(tx, gate, queued[gate.id], overrides, declared, inside.get(gate.id, ())) for gate in counters
     ]
 
 
@@ -148,13 +149,6 @@ def told(tx: Tx, kind: str, number: Any) -> dict[str, Any]:
         return {"max": number}
     p, q, burst = number
     return {"per_second": p / q, "burst": burst}
-
-
-def _holders(tx: Tx, ids: list[bytes]) -> dict[bytes, list[str]]:
-    found = defaultdict(list)
-    for gate, run_id in tx.match("counters.holders", [(id, _HOLDERS) for id in ids]):
-        found[gate].append(run_id)
-    return found
 
 
 def _in_line(

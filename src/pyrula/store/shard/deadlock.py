@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from pyrula.store.shard.cancel import cancel
+from pyrula.store.shard.inside import inside, members
 from pyrula.store.shard.outbox import Cancel, send
 from pyrula.store.shard.overrides import Number, Overrides
 from pyrula.store.shard.settle import child_name, wake
@@ -236,9 +237,8 @@ def _queued(tx: Tx, waiting: Waiting, rows: list[tuple[int]], overrides: Overrid
         waiting.room[gate] = override if override is not None else number if isinstance(number, int) else 1
         waiting.names[gate] = f"{name} (key {key!r})" if key else name
         gates[gate] = None
-    inside: dict[bytes, list[int]] = defaultdict(list)
-    for gate, seq, run_id in tx.match("deadlock.inside", [(gate,) for gate in gates]):
-        inside[gate].append(seq)
-        waiting.runs[seq] = run_id
-    waiting.inside.update({gate: inside[gate] for gate in gates})
-    return [seq for seqs in inside.values() for seq in seqs]
+    holders = inside(tx, gates)
+    found = [seq for seqs in holders.values() for seq in seqs]
+    waiting.inside.update(holders)
+    waiting.runs.update({seq: row[0] for seq, row in members(tx, found).items()})
+    return found

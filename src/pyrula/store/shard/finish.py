@@ -1,9 +1,13 @@
-"""Finish: the only way a run ends. Frees what it held and wakes who waited for it."""
+"""Finish: the only way a run ends. Frees what it held and wakes who waited for it.
+
+A run that executes has a slot of each gate that its lease names. Only where slots outlast a lease, or are shared by
+a family (`hold="run"`), are they noted one by one as well: then the notes say whose they are.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyrula.store.shard import family, hold
 from pyrula.store.shard.settle import settle_parents
@@ -18,7 +22,7 @@ End = tuple[int, str, bytes | None, bytes | None, str | None, int | None]
 
 def finish(tx: Tx, seq: int, state: str, result: bytes | None = None, error: bytes | None = None) -> None:
     """End one run that nobody executes."""
-    give_back(tx, [seq], ended=True)
+    free(tx, kept(tx, [seq], ended=True))
     finish_all(tx, [(seq, state, result, error, None, None)])
 
 
@@ -35,18 +39,22 @@ def finish_all(tx: Tx, ends: Sequence[End]) -> None:
             family.tell_parents(tx, children)
 
 
-def leave(tx: Tx, runs: Sequence[tuple[int, bytes]]) -> None:
-    """Give back what runs (seq, gates) took a slot of with their leases, where they keep none while parked."""
-    tx.many("finish.leave_run", [(seq,) for seq, _ in runs])
-    freed = Counter(gates[at : at + _ID] for _, gates in runs for at in range(0, len(gates), _ID))
-    tx.many("finish.free", list(freed.items()))
+def taken(slots: bytes) -> list[bytes]:
+    """The gates that a lease names, of each of which its run has a slot."""
+    return [slots[at : at + _ID] for at in range(0, len(slots), _ID)]
 
 
-def give_back(tx: Tx, seqs: Iterable[int], *, ended: bool) -> None:
-    """Give back the slots of runs: all of them when they ended, else those not held while parked."""
+def kept(tx: Tx, seqs: Iterable[int], *, ended: bool) -> Counter[bytes]:
+    """Have runs leave the slots that are noted as theirs: all of them when they ended, else those not held while
+    parked. Answers the slots to be given back, by gate.
+    """
     rows = [(seq,) for seq in seqs]
     if ended:
         for (seq,) in set(tx.match("finish.holders", rows)):
             hold.on_finish(tx, seq)
-    freed = Counter(gate for (gate,) in tx.match("finish.leave_all", rows))
-    tx.many("finish.free", list(freed.items()))
+    return Counter(gate for (gate,) in tx.match("finish.leave_all", rows))
+
+
+def free(tx: Tx, slots: Mapping[bytes, int]) -> None:
+    """Give slots back, by gate, outside of a turn's admission."""
+    tx.many("finish.free", list(slots.items()))

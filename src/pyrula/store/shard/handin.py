@@ -4,7 +4,8 @@ belongs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from pyrula.model.outcome import (
 )
 from pyrula.policies.stamp import Stamp, gate_id
 from pyrula.store.shard import hold
-from pyrula.store.shard.finish import End, finish_all, give_back, leave
+from pyrula.store.shard.finish import End, finish_all, kept, taken
 from pyrula.store.shard.record import append_all
 from pyrula.store.shard.settle import NEWS, settle, wake
 from pyrula.store.shard.submit import START
@@ -45,23 +46,39 @@ class Held(NamedTuple):
 
 def hand_in(
     tx: Tx, incarnation: str, worker_id: str, outcomes: Sequence[tuple[Lease, Outcome]]
-) -> tuple[Lease, ...]:
-    """Take outcomes in; answers the leases that were lost, whose outcomes changed nothing."""
+) -> tuple[tuple[Lease, ...], Counter[bytes]]:
+    """Take outcomes in; answers the leases that were lost, whose outcomes changed nothing, and the slots that the
+    turn is to give back, by gate.
+    """
     if not outcomes:
-        return ()
+        return (), Counter()
     held = _take_leases(tx, incarnation, [lease for lease, _ in outcomes])
     live = [(held[lease.seq], outcome) for lease, outcome in outcomes if lease.seq in held]
     ended = [(lease, end) for lease, outcome in live if (end := _end(lease, outcome, worker_id)) is not None]
-    leave(tx, [(lease.seq, lease.slots) for lease, _ in ended if lease.slots and not lease.held])
-    give_back(tx, [lease.seq for lease, _ in ended if lease.held], ended=True)
+    freed = leave(tx, [lease for lease, _ in ended], ended=True)
     finish_all(tx, [end for _, end in ended])
     going_on: dict[type[Outcome], list[tuple[Held, Any]]] = {}
     for lease, outcome in live:
         if type(outcome) in _GO_ON and not lease.signal & CANCEL:
             going_on.setdefault(type(outcome), []).append((lease, outcome))
     for kind, some in going_on.items():
+        freed += leave(tx, [lease for lease, _ in some], ended=False)
         _GO_ON[kind](tx, some)
-    return tuple(lease for lease, _ in outcomes if lease.seq not in held)
+    return tuple(lease for lease, _ in outcomes if lease.seq not in held), freed
+
+
+def leave(tx: Tx, leases: Iterable[Held], *, ended: bool) -> Counter[bytes]:
+    """Have runs whose leases are gone leave their slots, but for those that one which goes on holds while parked.
+    Answers the slots to be given back, by gate.
+    """
+    freed: Counter[bytes] = Counter()
+    noted = []
+    for lease in leases:
+        if lease.held:
+            noted.append(lease.seq)
+        elif lease.slots:
+            freed.update(taken(lease.slots))
+    return freed + kept(tx, noted, ended=ended) if noted else freed
 
 
 def _take_leases(tx: Tx, incarnation: str, leases: Sequence[Lease]) -> dict[int, Held]:
@@ -153,7 +170,7 @@ def _set_aside(tx: Tx, runs: Sequence[tuple[Held, SetAside]]) -> None:
 
 
 def requeue(tx: Tx, leases: Sequence[Held], *, resumed: bool) -> None:
-    """Back to their lanes at once: resumed, at no cost, or fresh, which takes a token."""
+    """Back to their lanes at once: resumed, at no cost, or fresh, which takes a token. They have left their slots."""
     _unseat(tx, leases, None)
     put_back(tx, [lease.seq for lease in leases], resumed=resumed)
 
@@ -165,8 +182,7 @@ def put_back(tx: Tx, seqs: Sequence[int], *, resumed: bool) -> None:
 
 
 def _unseat(tx: Tx, leases: Sequence[Held], parked: str | None) -> None:
-    """The runs go on later: the slots that they don't hold while parked go back."""
-    give_back(tx, [lease.seq for lease in leases if lease.slots], ended=False)
+    """The runs go on later."""
     tx.many("handin.unseat", [(lease.seq, parked, lease.claimed_at) for lease in leases])
 
 

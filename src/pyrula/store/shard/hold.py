@@ -107,7 +107,6 @@ def lane_after_first_start(tx: Tx, seqs: Sequence[int]) -> None:
     keepers = {seq: runs[seq] for _, seq in kept}
     tx.many("hold.open", [(slot, key) for slot, key, _ in slots])
     tx.many("hold.take", [(slot, seq) for slot, _, seq in slots])
-    tx.many("hold.held", [(seq,) for seq in keepers])
     plans = _plans(tx, list(keepers.values()))
     tx.many("hold.lane", [(seq, plan.lane) for seq, plan in plans.items()])
 

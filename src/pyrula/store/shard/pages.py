@@ -12,6 +12,7 @@ from pyrula.policies.stamp import Stamped
 from pyrula.store.protocol import Gate
 from pyrula.store.shard.counters import Counter, numbers, shown, told
 from pyrula.store.shard.fire import told_text
+from pyrula.store.shard.inside import inside, members
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.overrides import Overrides
 from pyrula.store.shard.tx import Row, Tx
@@ -50,8 +51,12 @@ def _gates(tx: Tx, rows: list[Row]) -> list[Gate]:
 
 def line(tx: Tx, name: str, key: str, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Who holds a slot of one key's counter, and who waits there, first in line first."""
-    holders = [_member(*row) for row in tx.rows("pages.holders", name, key, limit)]
-    return holders, [_member(*row) for row in tx.rows("pages.waiters", name, key, limit)]
+    ids = [id for (id,) in tx.rows("pages.ids", name, key)]
+    seqs = sorted(seq for some in inside(tx, ids).values() for seq in some)[:limit]
+    runs = members(tx, seqs)
+    return [_member(*runs[seq]) for seq in seqs], [
+        _member(*row) for row in tx.rows("pages.waiters", name, key, limit)
+    ]
 
 
 def _member(run_id: str, workflow: str, priority: int, _: int, wall_submitted: int) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyrula.store.shard.finish import finish_all, give_back
-from pyrula.store.shard.handin import CANCEL, Held, requeue
+from pyrula.store.shard.finish import finish_all, free
+from pyrula.store.shard.handin import CANCEL, Held, leave, requeue
 from pyrula.store.shard.tx import Tx
 
 _WORKERS, _LEASES = 8, 256
@@ -25,12 +25,13 @@ def give_up(tx: Tx, incarnation: str, *, lapsed: bool) -> bool:
     for seq, claimed_at, slots, held, signal, worker_id in rows[:_LEASES]:
         lease = Held(seq, claimed_at, slots, held, signal)
         if signal & CANCEL:
-            give_back(tx, [seq], ended=True)
+            free(tx, leave(tx, [lease], ended=True))
             finish_all(tx, [(seq, "cancelled", None, None, worker_id, claimed_at)])
         else:
             lost.append(lease)
     if lapsed:
         tx.many("reap.lapse", [(lease.seq,) for lease in lost])
+    free(tx, leave(tx, lost, ended=False))
     requeue(tx, lost, resumed=True)
     if len(rows) > _LEASES:
         return True

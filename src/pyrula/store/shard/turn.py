@@ -17,10 +17,10 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
     if proved is None:
         return Handed(now=tx.now, refused=tuple(lease for lease, _ in request.outcomes), lost=True)
     worker_id, number = proved
-    refused = hand_in(tx, request.incarnation, worker_id, request.outcomes)
+    refused, freed = hand_in(tx, request.incarnation, worker_id, request.outcomes)
     more = reap(tx)
     more = drain(tx, hall.shard, broom) or more
-    claims, more_to_admit = admit(tx, request, hall)
+    claims, more_to_admit = admit(tx, request, hall, freed)
     return Handed(
         now=tx.now,
         claims=claims,

@@ -12,6 +12,7 @@ from pyrula.policies import tokens
 from pyrula.policies.stamp import Stamp, served_name
 from pyrula.store.shard import hold, sentences
 from pyrula.store.shard.counters import Counter, effective, pauses, shut_until
+from pyrula.store.shard.inside import holders
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.overrides import Number, Overrides
 from pyrula.store.shard.settle import child_name
@@ -199,9 +200,9 @@ def _at_gate(
                 reasons.append({"kind": "rate", **about, **numbers, "next_token_at": instant(tx, token)})
             start = None if start is None else max(start, nth)
     elif number is not None and gate.in_use + line.ahead >= number:
-        holders = [run_id for _, run_id in tx.rows("counters.holders", gate.id, _HOLDERS)]
-        inside: Reason = {"in_use": gate.in_use, "max": number, "holders": holders}
-        reasons.append({"kind": "limit", **about, **inside})
+        inside = holders(tx, [gate.id], _HOLDERS)[gate.id]
+        full: Reason = {"in_use": gate.in_use, "max": number, "holders": inside}
+        reasons.append({"kind": "limit", **about, **full})
         start = None
     return reasons, start
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -12,10 +12,10 @@ from pyrula.clock import Clock
 from pyrula.errors import SchemaMismatch, ShardMismatch
 from pyrula.store.shard.tx import Quiet, Row, Tx
 from pyrula.store.sqlite.failures import told
+from pyrula.store.sqlite.migrate import VERSION, mismatch
 from pyrula.store.statements import statements
 
 T = TypeVar("T")
-VERSION: Final = 1
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 _CACHE_KIB = 64 * 1024
 _CHECKPOINT_PAGES = 4096
@@ -104,10 +104,7 @@ class Connection:
         assert row is not None
         version, _, its_shard, its_shards = row
         if version != VERSION:
-            raise SchemaMismatch(
-                f"{self._db.filename}: its schema is version {version}, this pyrula writes version {VERSION}; "
-                "upgrade the older of the two (`pyrula migrate` brings a file forward)"
-            )
+            raise mismatch(self._db.filename, version)
         if (its_shard, its_shards) != (shard, shards):
             raise ShardMismatch(
                 f"{self._db.filename}: it is shard {its_shard} of {its_shards}, and was opened as shard {shard} of "

@@ -1,12 +1,23 @@
 -- name: in_use
-SELECT name, key, in_use, slots FROM (
-    SELECT g.name, g.key, g.in_use, (SELECT count(*) FROM slots AS s WHERE s.gate = g.id) AS slots
-    FROM gates AS g WHERE g.kind <> 1
-) AS g
-WHERE in_use <> slots LIMIT $1::bigint
+-- A lease names the gates of its slots; those that runs keep while parked, and their families share, are noted.
+WITH inside (gate, seq) AS (
+    SELECT substring(l.slots FROM 16 * n + 1 FOR 16), l.seq
+    FROM leases AS l CROSS JOIN LATERAL generate_series(0, length(l.slots) / 16 - 1) AS n WHERE l.held = 0
+    UNION ALL
+    SELECT gate, seq FROM slots
+)
+SELECT g.name, g.key, g.in_use, coalesce(i.n, 0)
+FROM gates AS g LEFT JOIN (SELECT gate, count(*) AS n FROM inside GROUP BY gate) AS i ON i.gate = g.id
+WHERE g.kind <> 1 AND g.in_use <> coalesce(i.n, 0) LIMIT $1::bigint
 
 -- name: orphan_slots
-SELECT s.gate, s.seq FROM slots AS s LEFT JOIN gates AS g ON g.id = s.gate WHERE g.id IS NULL LIMIT $1::bigint
+WITH inside (gate, seq) AS (
+    SELECT substring(l.slots FROM 16 * n + 1 FOR 16), l.seq
+    FROM leases AS l CROSS JOIN LATERAL generate_series(0, length(l.slots) / 16 - 1) AS n WHERE l.held = 0
+    UNION ALL
+    SELECT gate, seq FROM slots
+)
+SELECT i.gate, i.seq FROM inside AS i LEFT JOIN gates AS g ON g.id = i.gate WHERE g.id IS NULL LIMIT $1::bigint
 
 -- name: idle_slots
 -- Only a held slot stays with a run that doesn't execute, and only until its end.
@@ -30,14 +41,12 @@ WHERE state <> 'open' OR parked IS NOT NULL OR queued OR worker IS NULL
 LIMIT $1::bigint
 
 -- name: gated
--- What it took is all that it has, but for what it keeps while parked.
-SELECT run_id, gated, plain, slots FROM (
-    SELECT r.run_id, length(l.slots) / 16 AS gated, l.held,
-           (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq AND s.held = 0) AS plain,
-           (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq) AS slots
+-- Slots are noted of those whose family shares them or that keep them while parked, all that they took, and of no others.
+SELECT run_id, gated, slots FROM (
+    SELECT r.run_id, length(l.slots) / 16 AS gated, l.held, (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq) AS slots
     FROM leases AS l JOIN runs AS r ON r.seq = l.seq
 ) AS l
-WHERE gated > slots OR (held = 0 AND gated <> plain) LIMIT $1::bigint
+WHERE (held = 1 AND gated > slots) OR (held = 0 AND slots > 0) LIMIT $1::bigint
 
 -- name: queue
 SELECT q.seq, r.run_id, r.state, r.parked, r.lane <> q.lane OR r.stamp <> q.stamp

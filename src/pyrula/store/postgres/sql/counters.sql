@@ -7,13 +7,6 @@ ORDER BY name, key LIMIT $3::bigint
 -- name: gate
 SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates WHERE id = $1::bytea
 
--- name: holders
-SELECT h.gate, h.run_id
-FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, n)
-CROSS JOIN LATERAL (
-    SELECT s.gate, r.run_id FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.gate = u.gate ORDER BY s.seq LIMIT u.n
-) AS h
-
 -- name: lanes
 -- Lanes with queued runs: how many, and their gates, if a turn has looked at them; else what to tell them by.
 WITH line (lane, seq, n) AS MATERIALIZED (

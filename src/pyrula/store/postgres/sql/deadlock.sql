@@ -24,10 +24,6 @@ JOIN gates AS g ON g.id = l.gate
 WHERE r.state = 'open' AND r.parked IS NULL AND l.state = 2 AND g.kind <> 1
   AND NOT EXISTS (SELECT 1 FROM leases AS x WHERE x.seq = r.seq)
 
--- name: inside
-SELECT s.gate, s.seq, r.run_id
-FROM unnest($1::bytea[]) AS u (gate) JOIN slots AS s ON s.gate = u.gate JOIN runs AS r ON r.seq = s.seq
-
 -- name: fail
 -- One wait, should two branches wait for the same child: the other is told that the child was cancelled.
 UPDATE steps SET status = 'error', value = $3::bytea, settled = $4::bigint, at = $5::bigint

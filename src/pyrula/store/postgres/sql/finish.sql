@@ -15,9 +15,6 @@ SELECT s.gate, s.seq, s.held FROM unnest($1::bigint[]) AS u (seq) JOIN slots AS 
 -- Those of these runs that keep a slot while parked.
 SELECT s.seq FROM unnest($1::bigint[]) AS u (seq) JOIN slots AS s ON s.seq = u.seq WHERE s.held = 1
 
--- name: leave_run
-DELETE FROM slots AS s USING unnest($1::bigint[]) AS u (seq) WHERE s.seq = u.seq
-
 -- name: leave_all
 DELETE FROM slots AS s USING unnest($1::bigint[]) AS u (seq) WHERE s.seq = u.seq AND s.held = 0 RETURNING s.gate
 

@@ -53,9 +53,6 @@ SELECT u.id, 'slot', u.key, 2, 1 FROM u WHERE u.id NOT IN (SELECT id FROM known)
 -- name: take
 INSERT INTO slots (gate, seq, held) SELECT u.gate, u.seq, 0 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, seq)
 
--- name: held
-UPDATE leases AS l SET held = 1 FROM unnest($1::bigint[]) AS u (seq) WHERE l.seq = u.seq
-
 -- name: lane
 UPDATE runs AS r SET lane = u.lane FROM unnest($1::bigint[], $2::bytea[]) AS u (seq, lane) WHERE r.seq = u.seq
 

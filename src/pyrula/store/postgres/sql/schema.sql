@@ -191,7 +191,7 @@ CREATE INDEX gates_dirty ON gates (dirty) WHERE dirty > 0;
 CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX gates_slot ON gates (id) WHERE kind = 2;
 
-CREATE TABLE slots (           -- who is inside a limit gate
+CREATE TABLE slots (           -- of those that keep slots while parked, and of their families: every slot; others' leases name theirs
     gate       bytea   NOT NULL,
     seq        bigint  NOT NULL,
     held       integer NOT NULL,          -- 1: hold="run", kept while parked
@@ -211,7 +211,7 @@ CREATE TABLE leases (
     claimed_at bigint  NOT NULL,
     resumed    integer NOT NULL,
     slots      bytea   NOT NULL,          -- the gates of which it took a slot, concatenated
-    held       integer NOT NULL,          -- 1: slots that runs keep while parked are concerned
+    held       integer NOT NULL,          -- 1: its slots are noted in slots
     signal     integer NOT NULL DEFAULT 0 -- bits: 1 a wait was settled, 2 cancel, 4 the worker was told of it
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX leases_worker ON leases (worker, seq);

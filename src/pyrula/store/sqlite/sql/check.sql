@@ -1,12 +1,23 @@
 -- name: in_use
-SELECT name, key, in_use, slots FROM (
-    SELECT g.name, g.key, g.in_use, (SELECT count(*) FROM slots AS s WHERE s.gate = g.id) AS slots
-    FROM gates AS g WHERE g.kind <> 1
-) AS g
-WHERE in_use <> slots LIMIT ?1
+-- A lease names the gates of its slots; those that runs keep while parked, and their families share, are noted.
+WITH RECURSIVE cut (gate, seq, rest) AS (
+    SELECT substr(slots, 1, 16), seq, substr(slots, 17) FROM leases WHERE held = 0 AND slots <> x''
+    UNION ALL
+    SELECT substr(rest, 1, 16), seq, substr(rest, 17) FROM cut WHERE rest <> x''
+),
+inside (gate, seq) AS (SELECT gate, seq FROM cut UNION ALL SELECT gate, seq FROM slots)
+SELECT g.name, g.key, g.in_use, coalesce(i.n, 0)
+FROM gates AS g LEFT JOIN (SELECT gate, count(*) AS n FROM inside GROUP BY gate) AS i ON i.gate = g.id
+WHERE g.kind <> 1 AND g.in_use <> coalesce(i.n, 0) LIMIT ?1
 
 -- name: orphan_slots
-SELECT s.gate, s.seq FROM slots AS s LEFT JOIN gates AS g ON g.id = s.gate WHERE g.id IS NULL LIMIT ?1
+WITH RECURSIVE cut (gate, seq, rest) AS (
+    SELECT substr(slots, 1, 16), seq, substr(slots, 17) FROM leases WHERE held = 0 AND slots <> x''
+    UNION ALL
+    SELECT substr(rest, 1, 16), seq, substr(rest, 17) FROM cut WHERE rest <> x''
+),
+inside (gate, seq) AS (SELECT gate, seq FROM cut UNION ALL SELECT gate, seq FROM slots)
+SELECT i.gate, i.seq FROM inside AS i LEFT JOIN gates AS g ON g.id = i.gate WHERE g.id IS NULL LIMIT ?1
 
 -- name: idle_slots
 -- Only a held slot stays with a run that doesn't execute, and only until its end.
@@ -30,13 +41,12 @@ WHERE state <> 'open' OR parked IS NOT NULL OR queued = 1 OR worker IS NULL
 LIMIT ?1
 
 -- name: gated
--- What it took is all that it has, but for what it keeps while parked.
-SELECT run_id, gated, plain, slots FROM (
-    SELECT r.run_id, length(l.slots) / 16 AS gated, l.held, (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq AND s.held = 0) AS plain,
-           (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq) AS slots
+-- Slots are noted of those whose family shares them or that keep them while parked, all that they took, and of no others.
+SELECT run_id, gated, slots FROM (
+    SELECT r.run_id, length(l.slots) / 16 AS gated, l.held, (SELECT count(*) FROM slots AS s WHERE s.seq = l.seq) AS slots
     FROM leases AS l JOIN runs AS r ON r.seq = l.seq
 ) AS l
-WHERE gated > slots OR (held = 0 AND gated <> plain) LIMIT ?1
+WHERE (held = 1 AND gated > slots) OR (held = 0 AND slots > 0) LIMIT ?1
 
 -- name: queue
 SELECT q.seq, r.run_id, r.state, r.parked, r.lane <> q.lane OR r.stamp <> q.stamp

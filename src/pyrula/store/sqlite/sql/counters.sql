@@ -7,9 +7,6 @@ ORDER BY name, key LIMIT ?3
 -- name: gate
 SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates WHERE id = ?1
 
--- name: holders
-SELECT s.gate, r.run_id FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.gate = ?1 ORDER BY s.seq LIMIT ?2
-
 -- name: lanes
 -- Lanes with queued runs: how many, and their gates, if a turn has looked at them; else what to tell them by.
 WITH line (lane, seq, n) AS MATERIALIZED (

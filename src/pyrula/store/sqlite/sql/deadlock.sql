@@ -21,9 +21,6 @@ JOIN gates AS g ON g.id = l.gate
 WHERE r.seq = ?1 AND r.state = 'open' AND r.parked IS NULL AND l.state = 2 AND g.kind <> 1
   AND NOT EXISTS (SELECT 1 FROM leases AS x WHERE x.seq = r.seq)
 
--- name: inside
-SELECT s.gate, s.seq, r.run_id FROM slots AS s JOIN runs AS r ON r.seq = s.seq WHERE s.gate = ?1
-
 -- name: fail
 -- One wait, should two branches wait for the same child: the other is told that the child was cancelled.
 UPDATE steps SET status = 'error', value = ?3, settled = ?4, at = ?5

@@ -13,9 +13,6 @@ SELECT gate, seq, held FROM slots WHERE seq = ?1
 -- Those of these runs that keep a slot while parked.
 SELECT seq FROM slots WHERE seq = ?1 AND held = 1
 
--- name: leave_run
-DELETE FROM slots WHERE seq = ?1
-
 -- name: leave_all
 DELETE FROM slots WHERE seq = ?1 AND held = 0 RETURNING gate
 

@@ -43,9 +43,6 @@ ON CONFLICT (id) DO UPDATE SET in_use = in_use + 1
 -- name: take
 INSERT INTO slots (gate, seq, held) VALUES (?1, ?2, 0)
 
--- name: held
-UPDATE leases SET held = 1 WHERE seq = ?1
-
 -- name: lane
 UPDATE runs SET lane = ?2 WHERE seq = ?1
 

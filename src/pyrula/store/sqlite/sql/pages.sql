@@ -29,10 +29,8 @@ SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.clo
 FROM gates AS g
 WHERE g.kind < 2 AND g.name = ?1 AND g.key = ?2
 
--- name: holders
-SELECT r.run_id, r.workflow, r.priority, r.submitted_at, r.wall_submitted
-FROM gates AS g JOIN slots AS s ON s.gate = g.id JOIN runs AS r ON r.seq = s.seq
-WHERE g.name = ?1 AND g.key = ?2 AND g.kind < 2 ORDER BY s.seq LIMIT ?3
+-- name: ids
+SELECT id FROM gates WHERE name = ?1 AND key = ?2 AND kind < 2
 
 -- name: waiters
 -- The lanes that wait at a gate in the order of their heads, then the runs of each: enough of both for a page.

@@ -32,16 +32,36 @@ SELECT r.seq, r.workflow, r.key,
 FROM runs AS r WHERE r.workflow = ?3 AND r.seq < ?1 ORDER BY r.seq DESC LIMIT ?2
 
 -- name: of_key
+-- The index goes by blocks of 2,048 runs: those with runs of the key, from the newest on, until there are enough of them.
+WITH RECURSIVE block (n, found) AS (
+    SELECT (min(max(seq), ?1 - 1)) >> 11, 0 FROM runs
+    UNION ALL
+    SELECT (SELECT max(seq) FROM runs WHERE seq < block.n << 11) >> 11,
+           found + (SELECT count(*) FROM runs WHERE seq >> 11 = block.n AND key = ?3 AND key <> '' AND seq < ?1)
+    FROM block WHERE block.n IS NOT NULL AND found < ?2
+)
 SELECT r.seq, r.workflow, r.key,
        CASE WHEN r.state <> 'open' THEN r.state
             WHEN EXISTS (SELECT 1 FROM leases AS l WHERE l.seq = r.seq) THEN 'executing'
             WHEN r.parked IN ('wait', 'retry', 'aside') THEN 'parked'
             ELSE 'queued' END
-FROM runs AS r WHERE r.key = ?3 AND r.key <> '' AND r.seq < ?1 ORDER BY r.seq DESC LIMIT ?2
+FROM block CROSS JOIN runs AS r ON r.seq >> 11 = block.n AND r.key = ?3 AND r.key <> '' AND r.seq < ?1
+ORDER BY r.seq DESC LIMIT ?2
 
 -- name: open_of_key
+WITH RECURSIVE block (n, found) AS (
+    SELECT (min(max(seq), 9223372036854775807 - 1)) >> 11, 0 FROM runs
+    UNION ALL
+    SELECT (SELECT max(seq) FROM runs WHERE seq < block.n << 11) >> 11,
+           found + (SELECT count(*) FROM runs WHERE seq >> 11 = block.n AND key = ?2 AND key <> '' AND seq < 9223372036854775807)
+    FROM block WHERE block.n IS NOT NULL AND found < ?3
+)
 SELECT r.run_id
-FROM (SELECT run_id, workflow, state FROM runs WHERE key = ?2 AND key <> '' ORDER BY seq DESC LIMIT ?3) AS r
+FROM (
+    SELECT r.run_id, r.workflow, r.state
+    FROM block CROSS JOIN runs AS r ON r.seq >> 11 = block.n AND r.key = ?2 AND r.key <> ''
+    ORDER BY r.seq DESC LIMIT ?3
+) AS r
 WHERE r.state = 'open' AND r.workflow = ?1
 
 -- name: unusual

@@ -49,7 +49,7 @@ CREATE TABLE runs (            -- inserted once, updated when it parks, retries 
 ) STRICT;
 CREATE UNIQUE INDEX runs_id ON runs (run_id);
 CREATE INDEX runs_workflow ON runs (workflow, seq);
-CREATE INDEX runs_key ON runs (key, seq) WHERE key <> '';
+CREATE INDEX runs_key ON runs (seq >> 11, key, seq) WHERE key <> '';   -- in blocks: new runs of many keys meet on few pages
 CREATE INDEX runs_parent ON runs (parent, seq) WHERE parent IS NOT NULL;
 CREATE INDEX runs_parked ON runs (parked, seq) WHERE parked IS NOT NULL;
 CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
@@ -118,7 +118,7 @@ CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
 CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX gates_slot ON gates (id) WHERE kind = 2;
 
-CREATE TABLE slots (           -- who is inside a limit gate
+CREATE TABLE slots (           -- of those that keep slots while parked, and of their families: every slot; others' leases name theirs
     gate       BLOB    NOT NULL,
     seq        INTEGER NOT NULL,
     held       INTEGER NOT NULL,          -- 1: hold="run", kept while parked
@@ -138,8 +138,8 @@ CREATE TABLE leases (
     claimed_at INTEGER NOT NULL,
     resumed    INTEGER NOT NULL,
     slots      BLOB    NOT NULL,          -- the gates of which it took a slot, concatenated
-    held       INTEGER NOT NULL,          -- 1: slots that runs keep while parked are concerned
-    signal     INTEGER NOT NULL DEFAULT 0 -- 1: a wait was settled, 2: cancel, 4: it was told, 4: it was told
+    held       INTEGER NOT NULL,          -- 1: its slots are noted in slots
+    signal     INTEGER NOT NULL DEFAULT 0 -- 1: a wait was settled, 2: cancel, 4: it was told
 ) STRICT;
 CREATE INDEX leases_worker ON leases (worker);
 CREATE INDEX leases_signal ON leases (worker) WHERE signal IN (1, 2, 3);

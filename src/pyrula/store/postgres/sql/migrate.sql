@@ -1,0 +1,4 @@
+-- name: to_2
+-- Slots are noted only of those that keep them while parked, and of their families.
+ALTER TABLE gates ADD COLUMN IF NOT EXISTS closed_by text;
+DELETE FROM slots AS s USING leases AS l WHERE l.seq = s.seq AND l.held = 0
