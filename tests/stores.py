@@ -33,6 +33,8 @@ ORDER = (
 ONE_SHARD = {
     "test_restamp_puts_runs_behind_a_new_gate_and_another_key": "gates that would be counted on another shard than "
     "the run waits on: refused there (tests/sharded)",
+    "test_nothing_is_left_for_a_worker_that_is_full_or_held_back": "a shard knows what a worker executes there: one "
+    "that is full with runs of others is waited for, once",
     "test_case_029_a_claim_touches_as_many_rows_behind_10_000_runs_as_behind_10": "what one shard's turn touches",
     "test_case_055_the_next_free_place_goes_to_the_one_who_had_none": ORDER,
     "test_case_059_no_priority_counts_as_3_and_nothing_missing_sorts_first": ORDER,

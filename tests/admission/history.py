@@ -38,6 +38,8 @@ class History:
         self.stamps = {g: [rng.randint(1, 4) for _ in range(3)] for g in LIMITS}
         self.stamps |= {g: [rng.choice(RATE_STAMPS) for _ in range(3)] for g in RATES}
         share_units = rng.random() < 0.5
+        crew = rng.sample(SETS, rng.choice([0, 2, 4]))
+        self.crew = [(served, 100) for served in crew]  # alive and with room, whether they come or not
         self.shapes = []
         for i in range(rng.randint(1, 12)):
             workflow = rng.choice("ABC")
@@ -47,10 +49,10 @@ class History:
             self.shapes.append(Lane(b"lane%02d" % i, unit, workflow, priority, gates))
 
     def run(self, ops=120):
-        weights = [8, 10, 6, 2, 2, 1, 1, 2, 1, 1, 1, 4]
+        weights = [8, 10, 6, 2, 2, 1, 1, 2, 1, 1, 1, 4, 0.5]
         names = [
             self.submit, self.turn, self.finish, self.park, self.resume, self.lapse, self.retry,
-            self.cancel, self.restamp, self.override, self.pause, self.forward,
+            self.cancel, self.restamp, self.override, self.pause, self.forward, self.hog,
         ]  # fmt: skip
         for op in self.rng.choices(names, weights, k=ops):
             op()
@@ -78,7 +80,9 @@ class History:
         """Take one executing run out, its slots given back."""
         if not self.started:
             return None
-        seq = self.rng.choice(list(self.started))
+        return self.end(self.rng.choice(list(self.started)))
+
+    def end(self, seq):
         for gate in self.oracle.executing.pop(seq):
             self.tell.append(lambda floor, gate=gate: floor.give_back(gate))
         return self.started.pop(seq)
@@ -168,6 +172,7 @@ class History:
                 lambda floor, tell=tell: [t(floor) for t in tell],
                 workflows,
                 budget,
+                self.crew,
             )
             assert len(starts) <= wanted
             for start in starts:
@@ -187,7 +192,58 @@ class History:
             assert not left, f"startable, and left behind: {left}"
 
     def could_go(self, lane, workflows):
+        if any(self.left_for_others(gate, workflows) for gate in lane.gates):
+            return False
         return lane.workflow in workflows and self.oracle.startable(lane, self.now, HAIR)
+
+    def left_for_others(self, gate, workflows):
+        """Whether its room is left, for the moment, for a live worker of a workflow that has a lane rung there."""
+        gate = self.rows.gates.get(gate)
+        if gate is None or gate.rota is None or gate.rota.until <= self.now:
+            return False
+        waiting = {name for name in gate.heralds if name not in workflows}
+        return any(waiting & served for served, _ in self.crew if served != workflows)
+
+    def hog(self):
+        """One worker ends and starts runs behind a gate, again and again at one instant: it must come to leave room
+        for another that waits there, has a worker that is alive, and was not found to be away."""
+        gate = self.rng.choice(LIMITS)
+        here = [lane for lane in self.shapes if gate in lane.gates]
+        pairs = [
+            (mine, theirs, served)
+            for mine in here
+            for theirs in here
+            for served in SETS
+            if mine.workflow in served and theirs.workflow not in served and theirs.priority <= mine.priority
+            if any(theirs.workflow in others for others, _ in self.crew if others != served)
+        ]
+        if not pairs:
+            return
+        mine, theirs, served = self.rng.choice(pairs)
+        for lane in [theirs] * 2 + [mine] * 30:
+            self.seq += 1
+            self.put(lane, self.head(lane, self.seq), False)
+        starts = 0
+        for _ in range(30):
+            ends = [seq for seq, (lane, _) in self.started.items() if lane.workflow in served]
+            for seq in ends:
+                self.end(seq)
+            waits = self.could_go_but_for_its_worker(theirs, gate)
+            before = set(self.started)
+            self.turn(served, 100, 256)
+            if waits and not self.rests(gate):
+                news = [self.started[seq][0] for seq in self.started.keys() - before]
+                starts += sum(gate in lane.gates and lane.priority >= theirs.priority for lane in news)
+        assert starts <= 14, f"{starts} starts past one that waited for its worker to look"
+
+    def could_go_but_for_its_worker(self, lane, gate):
+        stored = self.rows.lanes.get(lane.id)
+        rung = stored is not None and stored.state != "empty" and stored.gate == gate
+        return rung and self.oracle.startable(lane, self.now)
+
+    def rests(self, gate):
+        rota = self.rows.gates[gate].rota
+        return rota is not None and any(share.rests > self.now for share in rota.shares.values())
 
     def check(self, start, workflows, strict):
         lane = self.oracle.lanes[start.lane_id]
@@ -207,15 +263,20 @@ class History:
                 self.steer(gate)
         while self.parked:
             self.resume()
+        workers = self.rng.choice([[{"A", "B", "C"}], [{"A"}, {"B"}, {"C"}], [{"B", "C"}, {"A", "B"}]])
+        idle = 0
         for _ in range(5000):
-            self.turn({"A", "B", "C"}, 100, 256)
+            starts = self.starts
+            for served in workers:
+                self.turn(served, 100, 256)
             if not self.queued():
                 return
             due = [g.wake_at for g in self.rows.gates.values() if g.wake_at is not None]
+            idle = 0 if self.starts > starts else idle + 1
             if self.started:
                 while self.started:
                     self.leave()
-            else:
+            elif idle > 1:
                 assert due and min(due) > self.now, "runs are queued, and nothing will ever wake them"
                 self.now = min(due)
         raise AssertionError("a run never starts")

@@ -36,11 +36,18 @@ class Rows:
 
 
 class MemoryLoader:
-    def __init__(self, rows: Rows, now: int, workflows=None):
+    def __init__(self, rows: Rows, now: int, workflows=None, crew=()):
         self.rows, self.now, self.workflows = rows, now, workflows
-        self.served = repr(sorted(workflows)).encode() if workflows is not None else b"all"
+        self.served = named(workflows) if workflows is not None else b"all"
+        self.crew = crew
         self.read = Counter()
         self.calls = Counter()
+
+    def others(self):
+        self.calls["others"] += 1
+        found = {named(served): (served, room) for served, room in self.crew}
+        found.pop(self.served, None)
+        return found
 
     def _count(self, what, n):
         self.calls[what] += 1
@@ -127,6 +134,10 @@ class MemoryLoader:
         return answers
 
 
+def named(workflows):
+    return repr(sorted(workflows)).encode()
+
+
 def _age(lane):
     return (lane.wait_seq, lane.id)
 
@@ -135,9 +146,9 @@ def _lane(lane):
     return replace(lane, back=Queue(), fresh=Queue())
 
 
-def take_turn(rows, now, wanted=100, tell=lambda floor: None, workflows=None, budget=256):
-    """One whole turn, written back: (starts, changes, loader)."""
-    loader = MemoryLoader(rows, now, workflows)
+def take_turn(rows, now, wanted=100, tell=lambda floor: None, workflows=None, budget=256, crew=()):
+    """One whole turn, written back: (starts, changes, loader). crew: live workers, (what they serve, their room)."""
+    loader = MemoryLoader(rows, now, workflows, crew)
     floor = Floor(loader, now, rows.vtime, budget)
     tell(floor)
     starts = floor.admit(wanted)

@@ -125,7 +125,10 @@ def audit(rows, now) -> None:
             continue
         if admits(gate, lane.wait_stamp, now):
             herald = gate.heralds.get(lane.workflow)
-            woken = gate.wake_at is not None and gate.wake_at <= now
+            left = (
+                now if gate.rota is None else max(now, gate.rota.until)
+            )  # its room is left for others until then
+            woken = gate.wake_at is not None and gate.wake_at <= left
             assert woken or (herald is not None and herald <= lane.wait_key), (
                 "room, and nobody is rung for it"
             )

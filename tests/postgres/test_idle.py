@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import psycopg
 import pytest
 
-from pyrula.workflows import Worker, open_store
+from pyrula.workflows import Registry, Worker, WorkflowClient, open_store, workflow
 from tests.postgres.server import Server
 from tests.postgres.work import client_of, registry
 
@@ -67,6 +67,23 @@ async def test_a_submit_by_another_process_is_started_at_once(url: str) -> None:
             assert await client.result(await client.submit("double", {"n": n}), timeout=30) == 2 * n
             waits.append(loop.time() - began)
         assert sorted(waits)[5] < 0.5
+
+
+async def test_what_a_turn_finds_for_workers_of_another_workflow_is_started_at_once(url: str) -> None:
+    """Whichever of them is woken for it takes the bell, and the other one is told."""
+    both = Registry()
+
+    @workflow(registry=both)
+    async def mine(ctx: object) -> None: ...
+
+    @workflow(registry=both)
+    async def yours(ctx: object) -> None: ...
+
+    async with open_store(url) as ours, open_store(url) as theirs, open_store(url) as client_store:
+        async with Worker(ours, [mine]), Worker(theirs, [yours]):
+            client = WorkflowClient(client_store, both)
+            for name in ("mine", "yours") * 6:
+                await client.result(await client.submit(name), timeout=10)
 
 
 async def test_a_client_that_gives_up_while_it_asks_is_told_of_later_ends(url: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pyrula.admission.bench import Bench
 from pyrula.admission.lines import Lines
 from pyrula.admission.loader import Changes, Loader, Start
+from pyrula.admission.rota import Rotas
 from pyrula.admission.rows import Rows
 from pyrula.admission.rules import admits, opens_at, take
-from pyrula.model.gate import FOREVER, Gate, GateId
+from pyrula.model.gate import FOREVER, Gate, GateId, Stamp
 from pyrula.model.lane import ONE_START, Head, Lane, LaneId, Unit
 
 RESUMED_IN_A_ROW = 3
@@ -31,7 +32,6 @@ class Floor:
         self._budget = budget
         self._rows = Rows(loader, vtime)
         self._bench = Bench(self._rows)
-        self._lines = Lines(self._rows, now)
         self._arrived: dict[LaneId, Lane | None] = {}
         self._resumed: dict[LaneId, Lane | None] = {}
         self._removed: defaultdict[LaneId, set[int]] = defaultdict(set)
@@ -40,6 +40,8 @@ class Floor:
         self._dirty: dict[GateId, Gate] = {}
         self._starts: list[Start] = []
         self._rung: set[str] = set()
+        self._rotas = Rotas(self._rows, now, self._rung, self._mark)
+        self._lines = Lines(self._rows, now, self._rotas)
         self._more = False
 
     # What happened. Nothing is loaded before admit().
@@ -213,6 +215,8 @@ class Floor:
             else:
                 self._mark(gate)
             take(gate, stamp, self._now)
+            if gate.heralds or gate.rota is not None:
+                self._rotas.started(gate, stamp, self._lines.workflows)
             rows.changed_gates.add(gate_id)
         clock = rows.clock(lane.priority)
         if unit.vtime > clock.vtime:
@@ -290,10 +294,12 @@ class Floor:
         lane.state, lane.gate = "waiting", gate.id
         lane.wait_seq, lane.wait_stamp = head.seq, head.numbers[at]
         lane.wait_vtime = unit.vtime
+        opens = opens_at(gate, lane.wait_stamp, self._now)
         if self._rows.serves(lane.workflow):
             lane.wait_vtime = max(unit.vtime, self._rows.clock(lane.priority).vtime)
+            if gate.rota is not None and gate.rota.until and (opens is None or opens <= self._now):
+                opens = gate.rota.until
         gate.waiting += 1
-        opens = opens_at(gate, lane.wait_stamp, self._now)
         if opens is not None and (gate.wake_at is None or opens < gate.wake_at):
             gate.wake_at = opens
         self._lines.join(lane, gate)
@@ -307,16 +313,23 @@ class Floor:
             if resumed and not isinstance(stamp, int):
                 continue
             gate = self._rows.gates[lane.gates[at]]
+            opens: int | None
             if admits(gate, stamp, self._now):
-                continue
+                if gate.rota is None or not self._left_for_others(gate, stamp, lane):
+                    continue
+                opens = gate.rota.until
+            else:
+                opens = opens_at(gate, stamp, self._now)
             if isinstance(stamp, int):
                 return at
-            opens = opens_at(gate, stamp, self._now)
             if opens is None:
                 opens = FOREVER
             if opens > latest:
                 found, latest = at, opens
         return found
+
+    def _left_for_others(self, gate: Gate, stamp: Stamp, lane: Lane) -> bool:
+        return self._rows.serves(lane.workflow) and self._rotas.withholds(gate, stamp, lane.priority, {})
 
     def _mark(self, gate: Gate) -> None:
         """Look at the gate's waiters, if it has any, before anybody else is picked."""

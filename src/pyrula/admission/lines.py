@@ -1,9 +1,10 @@
 """The lines: lanes that wait at a gate, one line per workflow and stamp."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
+from pyrula.admission.rota import Rotas
 from pyrula.admission.rows import Rows
 from pyrula.admission.rules import admits, opens_at, room
 from pyrula.model.gate import Gate, GateId, Stamp, WaitKey
@@ -32,9 +33,10 @@ class Line:
 class Lines:
     """Merges the stored lines, read page by page, with who joined and left in this turn."""
 
-    def __init__(self, rows: Rows, now: int) -> None:
+    def __init__(self, rows: Rows, now: int, rotas: Rotas) -> None:
         self._rows = rows
         self._now = now
+        self._rotas = rotas
         self._lines: dict[GateId, dict[tuple[str, Stamp], Line]] = {}
 
     def join(self, lane: Lane, gate: Gate) -> None:
@@ -62,20 +64,40 @@ class Lines:
                     fronts.append(line)
         self._read(fronts)
 
+    def workflows(self, gate: Gate) -> set[str]:
+        """Those that may have lanes waiting at the gate."""
+        self.open([gate])
+        return {line.workflow for line in self._lines.get(gate.id, {}).values()}
+
     def first(self, gate: Gate) -> tuple[dict[str, tuple[WaitKey, Line]], int | None]:
         """Per workflow the best waiter that may pass now, and when the next of the others may."""
         best: dict[str, tuple[WaitKey, Line]] = {}
         opens: int | None = None
-        for line in self._lines.get(gate.id, {}).values():
+        lines: Collection[Line] = self._lines.get(gate.id, {}).values()
+        if gate.rota is not None:
+            self._rotas.drop(gate, [line.workflow for line in lines])
+            lines = sorted(lines, key=lambda line: self._rows.serves(line.workflow))  # others first
+        for line in lines:
             if not admits(gate, line.stamp, self._now):
                 at = opens_at(gate, line.stamp, self._now)
                 if at is not None and (opens is None or at < opens):
                     opens = at
                 continue
             key = self._peek(line)
+            if key is not None and gate.rota is not None and self._left_for_others(gate, line, key, best):
+                opens = gate.rota.until if opens is None else min(opens, gate.rota.until)
+                continue
             if key is not None and (line.workflow not in best or key < best[line.workflow][0]):
                 best[line.workflow] = (key, line)
         return best, opens
+
+    def _left_for_others(
+        self, gate: Gate, line: Line, key: WaitKey, best: Mapping[str, tuple[WaitKey, Line]]
+    ) -> bool:
+        if not self._rows.serves(line.workflow):
+            return False
+        others = {name: theirs for name, (theirs, _) in best.items() if not self._rows.serves(name)}
+        return self._rotas.withholds(gate, line.stamp, key[0], others)
 
     def pop(self, line: Line, key: WaitKey) -> tuple[Lane, Unit]:
         """Take the waiter that `first` named out of its line and onto the floor."""

@@ -1,6 +1,6 @@
 """What admission asks of a store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,6 +59,10 @@ class Loader(Protocol):
 
     def dirty_gates(self, n: int) -> Sequence[Gate]:
         """At most n gates that are dirty or whose `wake_at` is not after the turn's time."""
+
+    def others(self) -> Mapping[bytes, tuple[Collection[str], int]]:
+        """Of the live workers that serve other sets of workflows: by the name of each set (as in `served`) its
+        workflows, and how many runs they have room for now, all together."""
 
     def queue(self, asks: Sequence[QueueAsk]) -> Sequence[Sequence[Head]]:
         """Per ask the lane's next queued runs, by seq."""

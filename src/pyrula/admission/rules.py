@@ -33,6 +33,12 @@ def room(gate: Gate, stamp: Stamp, now: int) -> int:
     return tokens.available(gate.debt, gate.at, gate.q, number, now)
 
 
+def places(gate: Gate, stamp: Stamp) -> int:
+    """How many runs of this stamp could pass at once at best."""
+    number = stamp if gate.override is None else gate.override
+    return number if isinstance(number, int) else number[2]
+
+
 def take(gate: Gate, stamp: Stamp, now: int) -> None:
     """Take one slot or one token, which `admits` said is there."""
     number = stamp if gate.override is None else gate.override

@@ -13,6 +13,23 @@ FOREVER: int = 2**62
 """µs. A pause until then has no end."""
 
 
+class Share(msgspec.Struct, gc=False):
+    """What a gate remembers of the workers that serve one set of workflows. Times are µs."""
+
+    starts: int = 0  # through the gate, counted against those of the others
+    missed: int = 0  # places left for them that they did not take, less those they took soon
+    rests: int = 0  # until then nothing is left for them
+
+
+class Rota(msgspec.Struct, gc=False):
+    """Whose go it is at a gate where workers of different workflows wait. Sets of workflows go by their digest."""
+
+    last: bytes = b""  # who took the last place
+    since: int = 0  # a place is left for others since then …
+    until: int = 0  # … and until then; 0: none is
+    shares: dict[bytes, Share] = msgspec.field(default_factory=dict)
+
+
 class Gate(msgspec.Struct, gc=False):
     """A working copy of one gate's row, changed only by the turn that loaded it. Times are µs."""
 
@@ -30,3 +47,4 @@ class Gate(msgspec.Struct, gc=False):
     heralds: dict[str, WaitKey] = msgspec.field(
         default_factory=dict
     )  # workflow -> the ready lane rung for it
+    rota: Rota | None = None  # kept while workers of different workflows wait here

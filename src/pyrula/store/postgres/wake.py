@@ -1,4 +1,5 @@
-"""Who sleeps, and who is to be woken: a NOTIFY only after the commit, only if somebody sleeps, and for one of them."""
+"""Who sleeps, and who is to be woken: a NOTIFY only after the commit, only if somebody sleeps, and for one of them.
+Runs that a turn found for workers of other workflows are told to some of those."""
 
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ _WORK: Final = frozenset(
     }
 )
 """Blocks that leave work for a worker, or make something due."""
+_RUNG: Final = "rung "
+"""Begins what names a workflow whose workers are to be told."""
 _LEFT_OVER: Final = "a turn had more than its worker has room for"
 
 
@@ -71,6 +74,7 @@ class Sleep:
                 tx.touched -= _WORK  # whatever this turn left was looked at by itself
             else:
                 tx.touched.add(_LEFT_OVER)
+            tx.touched |= {_RUNG + workflow for workflow in handed.rung}
         sleeps = has_room and handed.next_in != 0 and not handed.lost
         if sleeps and pid is not None and not self._asleep:
             tx.run("wake.sleep", self._name, _WORKER, pid, tx.now)
@@ -132,6 +136,9 @@ class Sleep:
         """Wake those whom these changes concern."""
         if touched & _WORK or _LEFT_OVER in touched:
             connection.ask("wake.one")
+        rung = [what.removeprefix(_RUNG) for what in touched if what.startswith(_RUNG)]
+        if rung:
+            connection.ask("wake.serving", rung)
         if "finish.run" in touched:
             connection.ask("wake.clients")
         if "settle.signal" in touched:

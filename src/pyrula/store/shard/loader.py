@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 
 from pyrula.admission import QueueAsk, ReadyKey, SiblingAsk, WaitingAsk
 from pyrula.model.gate import Gate, GateId
@@ -69,7 +68,7 @@ class ShardLoader:
         self.plans: dict[LaneId, bytes] = {}
         self.seen: dict[LaneId, Lane] = {}
         self.stored: dict[LaneId, Row] = {}
-        self.served = blake2b("\0".join(sorted(served)).encode(), digest_size=16).digest()
+        self.served = rows.served_digest(served)
 
     def stamp(self, digest: bytes) -> Stamp:
         """The stamp of this digest."""
@@ -99,6 +98,7 @@ class ShardLoader:
 
     def _gate(self, row: Row) -> Gate:
         id, name, key, kind, in_use, debt, at, q, paused, waiting, dirty, wake_at, heralds = row
+        rung, rota = rows.heralds_of(heralds)
         gate = Gate(
             id,
             rows.KINDS[kind],
@@ -111,7 +111,8 @@ class ShardLoader:
             bool(dirty),
             wake_at,
             waiting,
-            rows.heralds_of(heralds),
+            rung,
+            rota,
         )
         if self._overrides:
             find = self._overrides.limit if gate.kind == "limit" else self._overrides.rate
@@ -161,3 +162,11 @@ class ShardLoader:
             numbers = self._stamps.numbers(self._tx, digest, self.plans[lane])
             answers[lane, resumed].append(Head(seq, numbers, self.stamp(digest).weight))
         return [answers[ask[0], int(ask[1])] for ask in asks]
+
+    def others(self) -> Mapping[bytes, tuple[frozenset[str], int]]:
+        found: dict[bytes, tuple[frozenset[str], int]] = {}
+        for serves, facts, executing in self._tx.rows("loader.others", self._tx.now):
+            served, names, most = rows.worker_of(serves, bytes(facts))
+            if served != self.served:
+                found[served] = names, found.get(served, (names, 0))[1] + max(0, most - executing)
+        return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 
 import msgspec
 
-from pyrula.model.gate import Gate, WaitKey
+from pyrula.model.gate import Gate, Rota, Share, WaitKey
 from pyrula.model.gate import Stamp as Number
 from pyrula.model.lane import Lane
 from pyrula.policies.stamp import Stamp, gate_id
@@ -22,7 +23,11 @@ KINDS = ("limit", "rate", "limit")
 _encode = msgspec.json.Encoder().encode
 _decode_heralds = msgspec.json.Decoder(dict[str, tuple[int, int, int, bytes]]).decode
 _decode_number = msgspec.json.Decoder(int | tuple[int, int, int]).decode
+_decode_serves = msgspec.json.Decoder(list[str]).decode
 _ID = 16
+_ROTA = "@"
+_ROOMY = 1_000
+"""Runs that a worker has room for that does not say how many it takes."""
 
 
 @lru_cache(4096)
@@ -78,18 +83,35 @@ def gate_row(gate: Gate, starts: int) -> Row:
         gate.waiting,
         int(gate.dirty),
         gate.wake_at,
-        _heralds_text(gate.heralds),
+        _heralds_text(gate),
         starts,
     )
 
 
-def _heralds_text(heralds: dict[str, WaitKey]) -> str:
-    return _encode(heralds).decode() if heralds else "{}"
+def _heralds_text(gate: Gate) -> str:
+    """Heralds, and behind them the rota under names that no workflow has: code that knows of none leaves it alone."""
+    if gate.rota is None:
+        return _encode(gate.heralds).decode() if gate.heralds else "{}"
+    rota = gate.rota
+    rows = {
+        _ROTA + id.hex(): (share.starts, share.missed, share.rests, b"") for id, share in rota.shares.items()
+    }
+    return _encode({**gate.heralds, _ROTA: (rota.since, rota.until, 0, rota.last), **rows}).decode()
 
 
-def heralds_of(text: str) -> dict[str, WaitKey]:
-    """What was written of a gate's heralds."""
-    return {} if text == "{}" else dict(_decode_heralds(text))
+def heralds_of(text: str) -> tuple[dict[str, WaitKey], Rota | None]:
+    """What was written of a gate's heralds, and its rota."""
+    if text == "{}":
+        return {}, None
+    heralds = _decode_heralds(text)
+    if _ROTA not in heralds:
+        return heralds, None
+    since, until, _, last = heralds.pop(_ROTA)
+    rota = Rota(last, since, until)
+    for name in [name for name in heralds if name.startswith(_ROTA)]:
+        starts, missed, rests, _ = heralds.pop(name)
+        rota.shares[bytes.fromhex(name[len(_ROTA) :])] = Share(starts, missed, rests)
+    return heralds, rota
 
 
 def gate_rows(stamp: Stamp, keys: str, ids: Sequence[bytes], plan: bytes) -> list[Row]:
@@ -110,6 +132,26 @@ def served_by(tx: Tx, incarnation: str) -> frozenset[str]:
     """The workflows that a worker serves."""
     row = tx.row("admit.serves", incarnation)
     return frozenset(msgspec.json.decode(row[0], type=list[str])) if row else frozenset()
+
+
+class _Facts(msgspec.Struct):
+    """What a worker says of itself, as far as it tells whether it would take a run now."""
+
+    max_concurrent_runs: int = _ROOMY
+    held_back: list[msgspec.Raw] = []
+
+
+@lru_cache(1024)
+def worker_of(serves: str, facts: bytes) -> tuple[bytes, frozenset[str], int]:
+    """Of a worker's row: the digest of the set of names that it serves, the set, and how many runs it takes at once."""
+    names = frozenset(_decode_serves(serves))
+    said = msgspec.json.decode(facts, type=_Facts)
+    return served_digest(names), names, 0 if said.held_back else said.max_concurrent_runs
+
+
+def served_digest(served: frozenset[str]) -> bytes:
+    """Names a set of workflows."""
+    return blake2b("\0".join(sorted(served)).encode(), digest_size=16).digest()
 
 
 def turn_and_vtime(tx: Tx) -> tuple[int, int]:

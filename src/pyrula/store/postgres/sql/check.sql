@@ -85,7 +85,7 @@ WHERE waiting <> lanes LIMIT $1::bigint
 
 -- name: asleep
 SELECT name, key, waiting, paused FROM gates
-WHERE kind = 1 AND waiting > 0 AND dirty = 0 AND wake_at IS NULL AND heralds = '{}' LIMIT $1::bigint
+WHERE kind = 1 AND waiting > 0 AND dirty = 0 AND wake_at IS NULL AND (heralds = '{}' OR heralds LIKE '{"@%') LIMIT $1::bigint
 
 -- name: units
 SELECT id, workflow, ready, lanes FROM (

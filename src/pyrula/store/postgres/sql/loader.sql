@@ -120,3 +120,6 @@ CROSS JOIN LATERAL (
 ) AS q
 ORDER BY q.seq
 
+-- name: others
+SELECT w.serves, w.facts, (SELECT count(*) FROM leases AS l WHERE l.worker = w.incarnation) FROM workers AS w
+WHERE w.expires_at > $1::bigint

@@ -180,7 +180,7 @@ CREATE TABLE gates (
     waiting    bigint  NOT NULL DEFAULT 0,       -- lanes
     dirty      bigint  NOT NULL DEFAULT 0,       -- a mark; 0: clean
     wake_at    bigint,
-    heralds    text    NOT NULL DEFAULT '{}',    -- JSON: workflow → the ready lane that this gate rang for it
+    heralds    text    NOT NULL DEFAULT '{}',    -- JSON: workflow → the ready lane that this gate rang for it; behind them its rota (rows.py)
     low_vtime  bigint  NOT NULL DEFAULT 0,       -- no lane waits at it before (low_vtime, low_seq)
     low_seq    bigint  NOT NULL DEFAULT 0,
     starts     bigint  NOT NULL DEFAULT 0,       -- through this gate, ever: pages show how fast it grows

@@ -19,6 +19,18 @@ WITH dead AS (
      woken AS (DELETE FROM "{schema}".sleepers AS s USING next WHERE s.worker = 1 AND s.name = next.name RETURNING s.name)
 SELECT pg_notify('{channel}_' || name, 'work') FROM woken
 
+-- name: serving
+-- Of each of these workflows a few workers that have much room, whoever sleeps longest; each process knows its own.
+SELECT pg_notify('{channel}', few.incarnation)
+FROM (
+    SELECT DISTINCT w.incarnation FROM unnest($1::text[]) AS u (workflow)
+    CROSS JOIN LATERAL (
+        SELECT v.incarnation FROM "{schema}".workers AS v
+        WHERE EXISTS (SELECT 1 FROM json_array_elements_text(v.serves::json) AS s (name) WHERE s.name = u.workflow)
+        ORDER BY (SELECT count(*) FROM "{schema}".leases AS l WHERE l.worker = v.incarnation), v.expires_at DESC
+        LIMIT 3) AS w
+) AS few
+
 -- name: all
 -- Everybody: work was left lying by whoever was woken for it.
 WITH woken AS (DELETE FROM "{schema}".sleepers WHERE worker = 1 RETURNING name)

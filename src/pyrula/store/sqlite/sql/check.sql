@@ -83,7 +83,7 @@ WHERE waiting <> lanes LIMIT ?1
 
 -- name: asleep
 SELECT name, key, waiting, paused FROM gates
-WHERE kind = 1 AND waiting > 0 AND dirty = 0 AND wake_at IS NULL AND heralds = '{}' LIMIT ?1
+WHERE kind = 1 AND waiting > 0 AND dirty = 0 AND wake_at IS NULL AND (heralds = '{}' OR heralds LIKE '{"@%') LIMIT ?1
 
 -- name: units
 SELECT id, workflow, ready, lanes FROM (

@@ -74,3 +74,7 @@ ORDER BY l.priority, l.wait_vtime, l.wait_seq, l.id LIMIT ?8
 
 -- name: queue
 SELECT lane, resumed, seq, stamp FROM queue WHERE lane = ?1 AND resumed = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4
+
+-- name: others
+SELECT w.serves, w.facts, (SELECT count(*) FROM leases AS l WHERE l.worker = w.incarnation) FROM workers AS w
+WHERE w.expires_at > ?1

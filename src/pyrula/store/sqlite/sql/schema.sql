@@ -110,7 +110,7 @@ CREATE TABLE gates (
     waiting    INTEGER NOT NULL DEFAULT 0,     -- lanes
     dirty      INTEGER NOT NULL DEFAULT 0,
     wake_at    INTEGER,
-    heralds    TEXT    NOT NULL DEFAULT '{}',  -- JSON: workflow → the ready lane that this gate rang for it
+    heralds    TEXT    NOT NULL DEFAULT '{}',  -- JSON: workflow → the ready lane that this gate rang for it; behind them its rota (rows.py)
     starts     INTEGER NOT NULL DEFAULT 0      -- through this gate, ever: pages show how fast it grows
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX gates_name ON gates (name, key);

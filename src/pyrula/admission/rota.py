@@ -1,0 +1,161 @@
+"""The rota: at a gate that workers of different workflows draw on, they take turns.
+
+Virtual times of different sets of workflows can't be compared, so the gate counts the starts of each set while
+another one waits there. A set that is ahead leaves what the others are behind, if one of their workers is alive and
+has room: for a moment, since it may be stuck all the same. If nobody came, the place is taken, and nothing is left
+for them for a while that grows with each miss.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from pyrula.admission.rows import Rows
+from pyrula.admission.rules import admits, places, room
+from pyrula.model.gate import Gate, Rota, Share, Stamp, WaitKey
+
+WINDOW = 100_000
+"""µs that a place is left for others at first: another process looks at a file each 20,000, and the machine may be
+busy."""
+_DOUBLINGS = 2
+"""How often the window doubles, for workers that are slow to come."""
+_REST = 16
+"""Windows for which nothing is left after one in which nobody came, doubling as the window does."""
+
+
+class Rotas:
+    """The rotas of one turn. rung: gets the workflows for which a place is left, whose workers are to be told; mark:
+    has a gate looked at, where no place is left any more."""
+
+    def __init__(self, rows: Rows, now: int, rung: set[str], mark: Callable[[Gate], None]) -> None:
+        self._rows = rows
+        self._now = now
+        self._rung = rung
+        self._mark = mark
+        self._me = rows.loader.served
+        self._others: Mapping[bytes, tuple[Collection[str], int]] | None = None
+
+    def withholds(self, gate: Gate, stamp: Stamp, priority: int, more: Mapping[str, WaitKey]) -> bool:
+        """Whether a place that a run of this worker could have is left for others, until `gate.rota.until`.
+
+        more: the best waiters, by workflow, of those that are about to be rung.
+        """
+        rota = gate.rota
+        mine = None if rota is None else rota.shares.get(self._me)
+        if rota is None or mine is None:
+            return False
+        owed: dict[bytes, int] = {}
+        behind = self._rivals(gate, priority, more)
+        for other, (urgent, free) in behind.items():
+            share = rota.shares.get(other)
+            if share is not None and self._now < share.rests:
+                continue
+            lead = int(rota.last == self._me) + (0 if share is None else mine.starts - share.starts)
+            if urgent or lead > 0:
+                owed[other] = free if urgent else min(lead, free)
+        if not owed or room(gate, stamp, self._now) > sum(owed.values()):
+            return False
+        if rota.until and rota.until <= self._now:
+            self._missed(gate, rota, mine, owed)
+            return False
+        if not rota.until:
+            self._open(gate, rota, owed)
+        return True
+
+    def started(self, gate: Gate, stamp: Stamp, waiting: Callable[[Gate], Collection[str]]) -> None:
+        """A run of this worker took a place. waiting: tells the workflows that have lanes in the gate's lines."""
+        if gate.rota is None:
+            if all(map(self._rows.serves, gate.heralds)):
+                return
+            gate.rota = Rota()
+        rota, me, alive = gate.rota, self._me, self._alive()
+        rota.shares = {each: share for each, share in rota.shares.items() if each == me or each in alive}
+        mine = rota.shares.setdefault(
+            me, Share(max((each.starts for each in rota.shares.values()), default=0))
+        )
+        theirs = {name for name in (*gate.heralds, *waiting(gate)) if not self._rows.serves(name)}
+        active = {
+            other
+            for other, (workflows, free) in alive.items()
+            if free > 0
+            and not theirs.isdisjoint(workflows)
+            and self._now >= rota.shares.setdefault(other, Share(mine.starts)).rests
+        }
+        mine.starts += 1
+        if rota.until and rota.last != me:
+            self._came(rota, mine)
+        caught_up = rota.last != me and all(share.starts <= mine.starts for share in rota.shares.values())
+        rota.last = me
+        self._even_out(rota, mine, active, places(gate, stamp))
+        if caught_up or not active or not admits(gate, stamp, self._now):
+            self._close(gate, rota)
+
+    def _even_out(self, rota: Rota, mine: Share, active: Collection[bytes], most: int) -> None:
+        """Who could not have gone saves up no credit, and nobody more than there are places."""
+        for other, share in rota.shares.items():
+            share.starts = max(share.starts, mine.starts - most if other in active else mine.starts)
+        least = min(share.starts for share in rota.shares.values())
+        for share in rota.shares.values():
+            share.starts -= least
+
+    def drop(self, gate: Gate, waiting: Collection[str]) -> None:
+        """Forget the rota of a gate where nobody is left that other workers serve. waiting: workflows in its
+        lines."""
+        if all(map(self._rows.serves, waiting)) and all(map(self._rows.serves, gate.heralds)):
+            gate.rota = None
+
+    def _alive(self) -> Mapping[bytes, tuple[Collection[str], int]]:
+        if self._others is None:
+            self._others = self._rows.loader.others()
+        return self._others
+
+    def _rivals(
+        self, gate: Gate, priority: int, more: Mapping[str, WaitKey]
+    ) -> dict[bytes, tuple[bool, int]]:
+        """Sets whose workers have room for a run of no lower priority that is rung here: whether it is of a better
+        one, and for how many they have room."""
+        waiters = [*gate.heralds.items(), *more.items()]
+        theirs = [
+            (workflow, key[0])
+            for workflow, key in waiters
+            if key[0] <= priority and not self._rows.serves(workflow)
+        ]
+        found: dict[bytes, tuple[bool, int]] = {}
+        for other, (workflows, free) in self._alive().items() if theirs else ():
+            best = min((rank for workflow, rank in theirs if workflow in workflows), default=None)
+            if best is not None and free > 0:
+                found[other] = (best < priority, free)
+        return found
+
+    def _open(self, gate: Gate, rota: Rota, owed: Collection[bytes]) -> None:
+        """Begin to leave a place, and have those be told whom it is for."""
+        missed = max(share.missed if (share := rota.shares.get(other)) else 0 for other in owed)
+        rota.since, rota.until = self._now, self._now + _window(missed)
+        self._rows.changed_gates.add(gate.id)
+        for other in owed:
+            workflows = self._alive()[other][0]
+            self._rung.update(workflow for workflow in gate.heralds if workflow in workflows)
+
+    def _close(self, gate: Gate, rota: Rota) -> None:
+        if rota.until:
+            rota.until = 0
+            self._mark(gate)
+            self._rows.changed_gates.add(gate.id)
+
+    def _missed(self, gate: Gate, rota: Rota, mine: Share, owed: Collection[bytes]) -> None:
+        """Nobody came. They get no place left for a while; what they were behind is forgotten."""
+        for other in owed:
+            share = rota.shares.setdefault(other, Share())
+            share.rests = self._now + (_REST * _window(share.missed) << min(share.missed, _DOUBLINGS))
+            share.missed, share.starts = share.missed + 1, mine.starts
+        self._close(gate, rota)
+
+    def _came(self, rota: Rota, mine: Share) -> None:
+        """This worker took what was left for it: the window is made to fit how soon."""
+        late = self._now - rota.since
+        if late > WINDOW:
+            mine.rests = self._now + _REST * late
+        elif 8 * late < _window(mine.missed):
+            mine.missed = max(0, min(mine.missed, _DOUBLINGS) - 1)
+
+
+def _window(missed: int) -> int:
+    return WINDOW << min(missed, _DOUBLINGS)
