@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import statistics
 import subprocess
 import sys
 import threading
@@ -123,6 +124,7 @@ async def test_local_activities_that_may_not_start_at_all_do_not_keep_a_worker_f
         await go.wait()
         raise BrokenExecutor
 
+    took = []
     for _ in range(8):
         client, queue, go = await Client.connect(server.address), name(), asyncio.Event()
         limiter = WorkerLimiter("w", hub=hub, limits=None if way is failed else NO_LOCAL)
@@ -150,9 +152,10 @@ async def test_local_activities_that_may_not_start_at_all_do_not_keep_a_worker_f
         assert way is failed or len(tally.starts) == 0
         begin = time.monotonic()
         await asyncio.wait_for(way(worker, run, go), 10)
-        assert time.monotonic() - begin < 1
+        took.append(time.monotonic() - begin)
         tally.reset()
         limiter.close()
+    assert statistics.median(took) < 1
 
 
 async def test_a_limiter_serves_the_next_worker_after_a_stop(client, hub, tally):

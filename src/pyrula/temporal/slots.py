@@ -28,6 +28,10 @@ from pyrula.temporal.waiting import LoopFuture
 
 log = logging.getLogger(__name__)
 
+LET_GO_AFTER = SECOND // 10
+"""Where the SDK stops a worker for a fatal error it has just cancelled a poll for activities, and one that is handed
+out meanwhile is lost: then the stop would wait for it for ever."""
+
 
 class Place(Protocol):
     """What a permit stands for."""
@@ -116,18 +120,26 @@ class Gate:
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
         self._stopping = False
+        self._letting_go: asyncio.TimerHandle | None = None
         self._local: dict[Ask, Wait] = {}
         self._told = False
 
     def open(self) -> None:
         """A worker begins to run."""
-        self._stopping = False
+        if self._letting_go is not None:
+            self._letting_go.cancel()
+        self._stopping, self._letting_go = False, None
 
     def let_go(self) -> None:
-        """The worker begins to stop: local activities run from now on, whatever the limits say.
+        """The worker begins to stop: in a moment local activities run, whatever the limits say. On the worker's loop.
 
-        They hold open the workflow task that the stop waits for, and nobody cancels their wait. On the worker's loop.
+        They hold open the workflow task that the stop waits for, and nobody cancels their wait.
         """
+        if self._letting_go is None:
+            loop = asyncio.get_running_loop()
+            self._letting_go = loop.call_later(LET_GO_AFTER / SECOND, self._force_local)
+
+    def _force_local(self) -> None:
         self._stopping = True
         for ask, wait in tuple(self._local.items()):
             self.limiter.force(ask)
