@@ -22,27 +22,29 @@ class FollowsWorker(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         """Run the worker to its end."""
-        self._gate.open()
-        before_stopping(worker, self._gate.let_go)
+        self._gate.open(before_stopping(worker, self._gate.let_go))
         try:
             await super().run_worker(worker, next)
         finally:
+            self._gate.close()
             self._lives.end()
 
 
-def before_stopping(worker: Worker, tell: Callable[[], None]) -> None:
-    """Call `tell` on the worker's loop as it begins to stop.
+def before_stopping(worker: Worker, tell: Callable[[], None]) -> bool:
+    """Call `tell` on the worker's loop as it begins to stop; False if this SDK can't be made to.
 
     The SDK tells nobody. Every way to stop, `shutdown`, a cancelled `run` and a fatal error, comes to this one call
-    into its native part. An SDK without it leaves the gate the sign it had before: a poller's wait is cancelled.
+    into its native part.
     """
     bridge: Any = getattr(worker, "_bridge_worker", None)
     stop = getattr(bridge, "initiate_shutdown", None)
     if stop is None:
-        return
+        return False
 
     def told() -> None:
+        del bridge.initiate_shutdown  # it is the class's again
         tell()
         stop()
 
     bridge.initiate_shutdown = told
+    return True

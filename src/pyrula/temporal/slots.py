@@ -119,13 +119,18 @@ class Gate:
 
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
-        self._stopping = False
+        self._announced = self._stopping = False
         self._letting_go: asyncio.TimerHandle | None = None
         self._local: dict[Ask, Wait] = {}
         self._told = False
 
-    def open(self) -> None:
-        """A worker begins to run."""
+    def open(self, announced: bool) -> None:
+        """A worker begins to run; `announced`: its stop will be told by `let_go`."""
+        self.close()
+        self._announced = announced
+
+    def close(self) -> None:
+        """The worker has stopped."""
         if self._letting_go is not None:
             self._letting_go.cancel()
         self._stopping, self._letting_go = False, None
@@ -139,6 +144,11 @@ class Gate:
             loop = asyncio.get_running_loop()
             self._letting_go = loop.call_later(LET_GO_AFTER / SECOND, self._force_local)
 
+    def _cancelled(self) -> None:
+        """The SDK cancels a poller's wait only when its worker stops, and not always then: the next best sign."""
+        if not self._announced:
+            self.let_go()
+
     def _force_local(self) -> None:
         self._stopping = True
         for ask, wait in tuple(self._local.items()):
@@ -151,7 +161,7 @@ class Gate:
             try:
                 return await self._wait(group)
             except asyncio.CancelledError:
-                self.let_go()  # the SDK cancels a poller's wait only when its worker stops
+                self._cancelled()
                 raise
             except Exception:  # the SDK would call again at once, thousands of times a second
                 if not self._told:
@@ -160,7 +170,7 @@ class Gate:
                 try:
                     await Wait(asyncio.get_running_loop()).until(SECOND // 2)
                 except asyncio.CancelledError:
-                    self.let_go()
+                    self._cancelled()
                     raise
 
     async def _wait(self, group: Group) -> Permit:
