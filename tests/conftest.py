@@ -2,7 +2,6 @@
 
 import os
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadlines: a slow machine is not a wrong answer. CI draws the same examples each time, so that a red run
@@ -12,13 +11,3 @@ settings.register_profile("dev", max_examples=100, **_patient)
 settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **_patient)
 settings.register_profile("thorough", max_examples=5000, **_patient)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
-
-
-OUTSIDE = frozenset({"kafka"})
-"""Tests against a real broker, which may be tried again: the test broker can lose its group's leader under churn."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if OUTSIDE.intersection(item.path.parts):
-            item.add_marker(pytest.mark.flaky(reruns=2))

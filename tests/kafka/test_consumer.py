@@ -45,7 +45,7 @@ async def test_each_record_is_one_run_in_the_order_of_its_key(broker, topic):
         assert all(offsets == sorted(offsets) for offsets in starts.values())
         assert sum(map(len, starts.values())) == count
         await scene.until(lambda: all(each.lag == 0 for each in stats(worker).partitions))
-        assert [each.committed for each in stats(worker).partitions] == [80, 80, 80]
+        await scene.until(lambda: [each.committed for each in stats(worker).partitions] == [80, 80, 80])
         assert (await scene.client.get(ids[0])).workflow == "orders"
         assert await scene.store.check() == []
         await worker.stop()
