@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+from pyrula.errors import expect
 
 SECOND = 1_000_000
 """Microseconds in a second; every duration and instant inside pyrula is an int of microseconds."""
 
 
+@runtime_checkable
 class Clock(Protocol):
     """A source of time that a test can move."""
 
@@ -50,3 +53,9 @@ class SystemClock:
 
     async def sleep(self, duration: int) -> None:
         await asyncio.sleep(max(0, duration) / SECOND)
+
+
+def check_clock(option: str, value: object) -> None:
+    """Raise `ConfigurationError` unless it is a clock, or None."""
+    right = value is None or (isinstance(value, Clock) and not isinstance(value, type))
+    expect(option, value, right, "a clock (pyrula.testing.VirtualClock(), say), or None for the machine's")

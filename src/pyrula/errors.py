@@ -252,3 +252,9 @@ def shown(value: object, width: int = 80) -> str:
     except Exception:  # an object under suspicion may have a broken repr, and an int may have too many digits
         text = f"<{type(value).__name__}>"
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def expect(option: str, value: object, right: bool, must: str) -> None:
+    """Raise `ConfigurationError` unless `right`. option: of which call or class, and which, as in `Worker: clock`."""
+    if not right:
+        raise ConfigurationError(f"{option} is {shown(value)}; it must be {must}")

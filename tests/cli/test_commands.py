@@ -96,7 +96,7 @@ def test_runs_are_cancelled_and_retried(pyrula, ask, work):
     assert "had ended" in pyrula("cancel", run_id).out
     assert "queued again" in pyrula("retry", run_id).out
     lost = pyrula("cancel", run_id, "nonesuch")
-    assert lost.code == 1 and "nonesuch  not found" in lost.out
+    assert lost.code == 2 and "nonesuch  not found" in lost.out
 
 
 def test_restamp_gives_queued_runs_the_registered_declaration(pyrula, ask, url):
@@ -124,13 +124,32 @@ def test_check_finds_nothing_wrong_and_exits_0(pyrula, work):
     [
         (["why", "nonesuch"], "no run 'nonesuch'"),
         (["retry", "nonesuch"], "not found"),
+        (["cancel", "nonesuch"], "not found"),
+        (["gates", "nonesuch"], "known: slow.limit, sync.limit"),
+        (["pause", "nonesuch"], "no gate is called 'nonesuch'"),
+        (["resume", "nonesuch"], "no gate is called 'nonesuch'"),
+        (["override", "nonesuch", "--max", "1"], "no gate is called 'nonesuch'"),
+        (["submit", "nonesuch"], "no workflow 'nonesuch'"),
+        (["trigger", "nonesuch"], "no workflow 'nonesuch'"),
+        (["restamp", "nonesuch"], "no workflow 'nonesuch'"),
+        (["buffers", "nonesuch"], "no workflow 'nonesuch'"),
+        (["flush", "nonesuch"], "no workflow 'nonesuch'"),
+        (["flush", "sync"], "workflow 'sync' has no trigger"),
+        (["flush", "digest", "nobody"], "nothing is buffered for key 'nobody'"),
+        (["limits", "get", "nonesuch"], "nonesuch"),
     ],
 )
-def test_what_is_not_there_exits_1(pyrula, arguments, said):
-    pyrula("migrate")
+def test_a_name_that_is_nowhere_exits_2(pyrula, work, arguments, said):
+    work()
     told = pyrula(*arguments)
-    assert told.code == 1
+    assert told.code == 2
     assert said in told.out + told.err
+
+
+def test_a_gate_that_is_declared_and_not_used_is_no_error(pyrula, work):
+    work()
+    told = pyrula("gates", "sync.limit")
+    assert (told.code, told.out.strip()) == (0, "no gates like that")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +194,7 @@ def test_without_a_store_it_says_how_to_name_one(pyrula, monkeypatch):
 def test_errors_are_json_for_programs(pyrula):
     pyrula("migrate")
     told = pyrula("why", "nonesuch", "--json")
-    assert told.code == 1
+    assert told.code == 2
     assert json.loads(told.out)["error"]["code"] == "run_not_found"
 
 

@@ -97,8 +97,8 @@ def test_what_no_worker_could_have_is_refused(pyrula, running):
         assert refused.code == 2, arguments
         assert said in " ".join(refused.err.replace("│", " ").split()), refused.err
     unknown = pyrula("limits", "set", "w9", "--clear")
-    assert (unknown.code, "there are: w1, w2" in unknown.err) == (1, True)
-    assert pyrula("limits", "get", "w9").code == 1
+    assert (unknown.code, "there are: w1, w2" in unknown.err) == (2, True)
+    assert pyrula("limits", "get", "w9").code == 2
     (w1,) = pyrula("limits", "get", "w1", "--json").json()
     assert w1["limits"]["worker"] == {"workflow": [1, 50]}
     assert not w1["pending"]

@@ -49,7 +49,7 @@ async def test_it_shows_what_runs_what_waits_and_for_what(url: str) -> None:
                     await asyncio.sleep(0.01)
                     await refresh(screen, store, 20)
             shown = text(screen, store.clock.wall())
-    assert "4 executing   4 waiting" in shown and "1 workers" in shown
+    assert "4 executing   4 queued" in shown and "1 workers" in shown
     assert "sync_account.limit (limit)" in shown
     first, second = [line for line in shown.splitlines() if "slots" in line]
     assert "acme" in first and "2 of 2 slots" in first and "globex" in second

@@ -13,6 +13,7 @@ from pyrula.errors import ConfigurationError
 from pyrula.store.protocol import Store
 from pyrula.web.app import DESCRIPTION, OPERATIONS, App
 from pyrula.web.problems import TITLES
+from pyrula.web.resources import gates
 from pyrula.workflows import Registry, Worker, WorkflowClient, workflow
 from pyrula.workflows.workflow import ROUTES
 from tests.web.conftest import asking, serving
@@ -128,7 +129,7 @@ async def test_an_operator_overrides_pauses_and_resumes(
 
 
 async def test_gates_are_searched_and_sorted(
-    http: httpx.AsyncClient, client: WorkflowClient, worker: Worker
+    http: httpx.AsyncClient, client: WorkflowClient, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tenant, runs in (("acme", 4), ("acorn", 9), ("globex", 3)):
         await client.submit_many(
@@ -139,13 +140,19 @@ async def test_gates_are_searched_and_sorted(
         return len((await http.get("/gates")).json()["items"]) == 6
 
     await until(all_are_counted)
-    found = (await http.get("/gates?sort=waiting&name=sync_account.limit")).json()["items"]
+    found = (await http.get("/gates?sort=queued&name=sync_account.limit")).json()["items"]
     assert [(gate["key"], gate["queued"]) for gate in found] == [("acorn", 7), ("acme", 2), ("globex", 1)]
-    found = (await http.get("/gates?sort=waiting&search=CORN&name=sync_account.limit")).json()["items"]
+    found = (await http.get("/gates?sort=queued&search=CORN&name=sync_account.limit")).json()["items"]
     assert [gate["key"] for gate in found] == ["acorn"]
     first = (await http.get("/gates?limit=4")).json()
     rest = (await http.get(f"/gates?limit=4&cursor={first['cursor']}")).json()
     assert len(first["items"]) == 4 and len(rest["items"]) == 2 and rest["cursor"] is None
+    monkeypatch.setattr(gates, "DEEPEST", 4)
+    cut = (await http.get("/gates?limit=4&sort=queued")).json()
+    assert (len(cut["items"]), cut["cursor"], cut["cut"]) == (4, None, True)
+    on = (await http.get("/gates?limit=4")).json()
+    assert (on["cursor"], on["cut"]) == ("4", False)
+    assert (await http.get("/gates?sort=busy&limit=6")).json()["cut"] is False
 
 
 async def test_a_run_is_cancelled_and_taken_up_again(http: httpx.AsyncClient) -> None:
@@ -208,6 +215,10 @@ async def test_the_steps_and_children_of_a_run_are_told(http: httpx.AsyncClient,
         ("POST", "/gates/openai/override", {"json": {"maximum": 3}}, 422, "invalid_payload"),
         ("POST", "/gates/openai/override", {"json": {"per_second": 3}}, 404, "gate_not_found"),
         ("GET", "/gates/openai?key=zzz", {}, 404, "gate_not_found"),
+        ("GET", "/gates?sort=queued&cursor=5000", {}, 400, "bad_request"),
+        ("GET", "/gates?search=a&cursor=5000", {}, 400, "bad_request"),
+        ("POST", "/buffers/order/flush", {"json": {}}, 422, "configuration"),
+        ("POST", "/buffers/nope/flush", {"json": {}}, 404, "workflow_not_found"),
         ("POST", "/ui/session", {"json": {"token": "x"}}, 401, "unauthenticated"),
     ],
 )  # fmt: skip

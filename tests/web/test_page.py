@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
 from pyrula.store.protocol import Store
 from pyrula.web.app import App
@@ -82,7 +82,7 @@ async def test_an_operator_finds_why_a_run_waits_and_raises_its_limit_for_ten_mi
         await expect(page.get_by_role("alert")).to_contain_text("not in the server's token file")
         await page.get_by_label("Token").fill(FULL)
         await page.get_by_role("button", name="Sign in").click()
-        await expect(page.get_by_text("What waits, and for what")).to_be_visible()
+        await expect(page.get_by_text("What is queued, and for what")).to_be_visible()
         row = page.get_by_role("row", name="sync_account.limit")
         await expect(row).to_contain_text("2")
         await page.get_by_role("link", name="Runs", exact=True).click()
@@ -172,7 +172,7 @@ async def test_the_page_is_used_without_a_mouse_and_lives_without_a_reload(
     async with serving(make_app()) as at, looking(browser) as it:
         page = it.page
         await page.goto(f"{at}/ui")
-        await expect(page.get_by_text("Nothing waits.")).to_be_visible()
+        await expect(page.get_by_text("Nothing is queued.")).to_be_visible()
         ids = await client.submit_many(
             "sync_account", [{"tenant_id": "acme", "account": f"{n}", "wait": True} for n in range(4)]
         )
@@ -298,3 +298,23 @@ async def test_no_view_scrolls_sideways_and_axe_finds_nothing(
         await it.page.get_by_role("button", name="Override…").click()
         await judge(it.page, "dialog")
     assert found == []
+
+
+async def test_the_page_says_a_word_of_its_first_connection_only_when_it_takes_long(
+    browser: Browser, make_app: Callable[..., App]
+) -> None:
+    async with serving(make_app()) as at, looking(browser) as it:
+        held = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await held.wait()
+            await route.continue_()
+
+        await it.page.route("**/ui/live?*", hold)
+        await it.page.goto(f"{at}/ui")
+        status = it.page.locator("#top").get_by_role("status")
+        await expect(status).to_have_text("")
+        await expect(status).to_have_text("connecting…")
+        held.set()
+        await expect(status).to_have_text("live")
+        assert it.wrong == []

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from pyrula.cli.output import console
-from pyrula.errors import ConfigurationError, GateNotFound, InvalidPayload, PyrulaError, WorkflowNotFound
+from pyrula.errors import ConfigurationError, InvalidPayload, KeyNeedsCode, PyrulaError
 from pyrula.store.open import open_store, store_exists
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
@@ -22,7 +22,8 @@ from pyrula.workflows.workflow import Registry, Workflow, default_registry
 
 T = TypeVar("T")
 DONE, FAILED, WRONG_USE = 0, 1, 2
-_WRONG_USE: Final = (ConfigurationError, InvalidPayload, GateNotFound, WorkflowNotFound, ValueError)
+_WRONG_USE: Final = (ConfigurationError, InvalidPayload, KeyNeedsCode, LookupError, ValueError)
+"""Errors that another command line would not meet; a name that is nowhere (a `LookupError`) is one of them."""
 
 StoreUrl = Annotated[
     str | None,

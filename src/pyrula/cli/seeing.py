@@ -13,6 +13,7 @@ from rich.text import Text
 from pyrula.cli.because import Known, explain, holders_of
 from pyrula.cli.connect import AsJson, StoreUrl, ask
 from pyrula.cli.output import ago, bar, clock_time, key_text, line, now, show, span, state, table
+from pyrula.errors import GateNotFound, WorkflowNotFound, shown
 from pyrula.model.run import Run
 from pyrula.store.protocol import Gate, Pause
 from pyrula.workflows.client import RunPage, WorkflowClient
@@ -102,7 +103,14 @@ def gates(
     as_json: AsJson = False,
 ) -> None:
     """Show each gate: slots or tokens, who holds them, how many runs wait, pauses and overrides."""
-    found = ask(store, lambda client: client.gates(name, key, limit))
+
+    async def call(client: WorkflowClient) -> list[Gate]:
+        found = await client.gates(name, key, limit)
+        if name is not None and not found:
+            await _check_gate(client, name)
+        return found
+
+    found = ask(store, call)
 
     def render(out: Console) -> None:
         if not found:
@@ -112,6 +120,16 @@ def gates(
         out.print(table(columns, [gate_row(gate) for gate in found], right=["queued"]))
 
     show(found, as_json, render)
+
+
+async def _check_gate(client: WorkflowClient, name: str) -> None:
+    """Raise `GateNotFound` unless it is in use for another key, or declared and not used yet."""
+    declared = [
+        gate["name"] for row in await client.store.workflows() for gate in row["declaration"]["gates"]
+    ]
+    if name not in declared and not await client.gates(name, limit=1):
+        known = ", ".join(sorted(set(declared))[:10]) or "none is declared"
+        raise GateNotFound(f"no gate is called {shown(name)}; known: {known}")
 
 
 def gate_row(gate: Gate) -> tuple[Any, ...]:
@@ -172,7 +190,14 @@ def buffers(
     as_json: AsJson = False,
 ) -> None:
     """List the buffers of events that have not fired yet."""
-    found = ask(store, lambda client: client.buffers(workflow))
+
+    async def call(client: WorkflowClient) -> list[dict[str, Any]]:
+        found = await client.buffers(workflow)
+        if workflow is not None and not found and await client.store.declaration(workflow) is None:
+            raise WorkflowNotFound(f"no workflow {shown(workflow)}: no worker has registered one")
+        return found
+
+    found = ask(store, call)
     at = now()
 
     def render(out: Console) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyrula.cli.connect import FAILED, App, AsJson, StoreUrl, ask
+from pyrula.cli.connect import WRONG_USE, App, AsJson, StoreUrl, ask
 from pyrula.cli.output import show, span
 from pyrula.errors import RunNotFound
 from pyrula.workflows.client import WorkflowClient
@@ -59,6 +59,8 @@ def flush(
         as_json,
         lambda out: out.print(made or f"nothing is buffered for key {key!r}", markup=False),
     )
+    if made is None:
+        raise typer.Exit(WRONG_USE)
 
 
 def pause(
@@ -153,7 +155,7 @@ def _tell_each(told: dict[str, str], as_json: bool) -> None:
     lines = "\n".join(f"{run_id}  {what}" for run_id, what in told.items())
     show(told, as_json, lambda out: out.print(lines, markup=False))
     if "not found" in told.values():
-        raise typer.Exit(FAILED)
+        raise typer.Exit(WRONG_USE)
 
 
 def _tell(gate: str, key: str | None, what: str, as_json: bool) -> None:

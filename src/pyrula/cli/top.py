@@ -28,7 +28,7 @@ from pyrula.errors import PyrulaError
 from pyrula.store.protocol import Gate, Store
 from pyrula.workflows.client import WorkflowClient
 
-SORTS: Final = ("waiting", "busy", "name")
+SORTS: Final = ("queued", "busy", "name")
 _ASKS: Final = {
     "q": "quit",
     "\x03": "quit",
@@ -180,7 +180,7 @@ def _vitals(overview: dict[str, Any]) -> Text:
     line = Text("pyrula  ", style="bold")
     for name, value, style in (
         ("executing", f"{sum(overview['executing'].values()):,}", "cyan"),
-        ("waiting", f"{overview['queued']:,}{more}", "yellow"),
+        ("queued", f"{overview['queued']:,}{more}", "yellow"),
         ("parked", f"{sum(parked.values()) - later:,}", "blue"),
         ("not due", f"{later:,}", ""),
         ("workers", f"{overview['live_workers']:,}", "green" if overview["live_workers"] else "bold red"),
@@ -214,7 +214,7 @@ def _waits(overview: dict[str, Any], now: int) -> Table | Text:
     if overview["not_looked_at"]:
         rows.append(("", "no worker has looked at them", overview["not_looked_at"], "", ""))
     if not rows:
-        return Text("Nothing waits.", style="dim")
+        return Text("Nothing is queued.", style="dim")
     return table(
         ["workflow", "held back by", "runs", "keys", "first in line for"], rows, right=["runs", "keys"]
     )
@@ -236,10 +236,10 @@ def _gates(screen: Screen, now: int) -> Table | Text:
                 _next(gate, now),
             )
         )
-    sort = {"waiting": "most waiting first", "busy": "most executing first", "name": "by name"}[
+    sort = {"queued": "most queued first", "busy": "most executing first", "name": "by name"}[
         SORTS[screen.sort]
     ]
-    made = table(["gate", "key", "in use", "", "waiting", "next start"], rows, right=["waiting"])
+    made = table(["gate", "key", "in use", "", "queued", "next start"], rows, right=["queued"])
     made.caption = f"{sort}{f', holding {screen.search!r}' if screen.search else ''}"
     made.caption_justify = "left"
     return made

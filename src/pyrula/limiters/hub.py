@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from pyrula.clock import SECOND, Clock, SystemClock
-from pyrula.errors import ConfigurationError, shown
+from pyrula.clock import SECOND, Clock, SystemClock, check_clock
+from pyrula.errors import ConfigurationError, expect, shown
 from pyrula.limiters.asking import Ask
 from pyrula.limiters.config import (
     DEFAULT_CHECK_FREQUENCY,
@@ -46,6 +46,10 @@ class Hub:
     def __init__(
         self, clock: Clock | None = None, readings: OsReadings | None = None, *, threaded: bool = True
     ) -> None:
+        check_clock("Hub: clock", clock)
+        reads = readings is None or isinstance(readings, OsReadings)
+        expect("Hub: readings", readings, reads, "OsReadings of pyrula.limiters.os, or None")
+        expect("Hub: threaded", threaded, isinstance(threaded, bool), "True or False")
         self.clock = clock or SystemClock()
         self.sampler = OsSampler(readings or OsReadings(), EVERY, hung_mounts_apart=threaded)
         self.asks: list[Ask] = []

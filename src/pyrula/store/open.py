@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from pyrula.clock import Clock, SystemClock
+from pyrula.clock import Clock, SystemClock, check_clock
 from pyrula.errors import ConfigurationError, shown
 from pyrula.ids import MAX_SHARDS, store_id
 from pyrula.model.duration import Duration, positive_us
@@ -48,6 +48,7 @@ def open_store(
         kept = positive_us(retention)
     except ValueError as error:
         raise ConfigurationError(f"open_store: retention is {shown(retention)}; it must be {error}") from None
+    check_clock("open_store: clock", clock)
     urls = _urls(url)
     if len(urls) == 1:
         return _one(urls[0], clock, kept, 0, 1)
@@ -155,7 +156,7 @@ def _sqlite_path(url: object) -> str | None:
     """The path in a `sqlite:` URL, None for memory. Raises ConfigurationError."""
     if not isinstance(url, str):
         raise ConfigurationError(
-            f"open_store: {shown(url)} is {type(url).__name__}; a store's URL is a str: {_KINDS}"
+            f"open_store: url is {shown(url)}, {type(url).__name__}; it must be a str: {_KINDS}"
         )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite":

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import msgspec
 
 from pyrula.clock import Clock
+from pyrula.errors import expect
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome
 from pyrula.model.run import Run
@@ -162,6 +163,12 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     override: dict[str, Any] | None = None
     starts: int = 0
     pauses: tuple[Pause, ...] = ()
+
+
+def check_store(option: str, value: object) -> None:
+    """Raise `ConfigurationError` unless it is a store."""
+    right = hasattr(value, "place") and not isinstance(value, type)
+    expect(option, value, right, "a store, as open_store() gives it")
 
 
 class Store(Protocol):

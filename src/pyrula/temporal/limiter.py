@@ -17,7 +17,7 @@ from temporalio.worker import (
 )
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from pyrula.errors import ConfigurationError, shown
+from pyrula.errors import ConfigurationError, expect, shown
 from pyrula.limiters import LIMITABLES, Hub, Limiter, LimiterConfig, PollRate, Stats
 from pyrula.limiters import hub as process_hub
 from pyrula.limiters.config import DEFAULT_CHECK_FREQUENCY, Duration
@@ -148,9 +148,19 @@ class WorkerLimiter:
             raise ConfigurationError(
                 f"workflow_counts: {shown(workflow_counts)} is refused; expected 'executions' or 'tasks'"
             )
+        names: dict[str, object] = {"worker_id": worker_id, "cluster": cluster}
+        for name, text in names.items():
+            expect(f"WorkerLimiter: {name}", text, isinstance(text, str) and text != "", "a name")
+        for name, flag in (("session", session), ("strict", strict)):
+            expect(f"WorkerLimiter: {name}", flag, isinstance(flag, bool), "True or False")
+        expect(
+            "WorkerLimiter: hub", hub, hub is None or isinstance(hub, Hub), "a Hub, or None for the process's"
+        )
         unserved = "activity_regular" if session else "activity_session"
         served = tuple(kind for kind in LIMITABLES if kind != unserved)
-        if kinds is not None and not (kinds and set(kinds) <= set(served)):
+        given: Any = kinds  # a caller without a type checker may give anything
+        listed = isinstance(given, (tuple, list)) and len(given) > 0
+        if given is not None and not (listed and all(kind in served for kind in given)):
             raise ConfigurationError(
                 f"kinds: {shown(kinds)} is refused; expected some of {', '.join(served)}"
             )

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 from pyrula.clock import SECOND
-from pyrula.errors import PyrulaError
+from pyrula.errors import PyrulaError, expect
 from pyrula.model.duration import Duration, to_us
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
@@ -64,6 +64,10 @@ class Environment:
         retention: Duration | None = None,
         **options: Any,
     ) -> None:
+        given: object = start  # a caller without a type checker may give anything
+        aware = isinstance(given, datetime) and given.tzinfo is not None
+        expect("Environment: start", start, aware, "an aware datetime")
+        expect("Environment: worker", worker, isinstance(worker, bool), "True or False")
         self.clock = VirtualClock(start)
         kept = {} if retention is None else {"retention": retention}
         self._watched = Watched(open_store(store_url or "sqlite://", clock=self.clock, **kept))
@@ -224,7 +228,11 @@ class Environment:
 def _registry(workflows: Registry | Iterable[Workflow[..., Any]] | None) -> Registry | None:
     if workflows is None or isinstance(workflows, Registry):
         return workflows
+    several: object = workflows  # a caller without a type checker may give anything
+    given = list(several) if isinstance(several, Iterable) else []
+    right = len(given) > 0 and all(isinstance(each, Workflow) for each in given)
+    expect("Environment: workflows", workflows, right, "a Registry, or a list of workflows")
     registry = Registry()
-    for workflow in workflows:
+    for workflow in given:
         registry.add(workflow)
     return registry

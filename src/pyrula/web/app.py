@@ -17,7 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from pyrula.clock import Clock
-from pyrula.store.protocol import Store
+from pyrula.errors import expect
+from pyrula.limiters.config import finite, whole
+from pyrula.store.protocol import Store, check_store
 from pyrula.web import wire
 from pyrula.web.access import Tokens
 from pyrula.web.call import ANSWER_SECONDS, MAX_BODY, Call, Operation, Services, problem_response, serve
@@ -29,7 +31,7 @@ from pyrula.web.problems import Problem
 from pyrula.web.resources import gates, others, pages, runs, submitting
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.client.waits import Waits
-from pyrula.workflows.workflow import Registry
+from pyrula.workflows.workflow import Registry, check_registry
 
 
 async def openapi(call: Call) -> Response:
@@ -86,11 +88,16 @@ def create_app(
     server sees plain HTTP, behind a proxy. max_body: bytes of a request's body. answer_seconds: for an answer, beside
     what it was asked to wait. on_start, on_stop: awaited when the app starts and stops. Who opened the store closes it.
     """
+    _check(store, registry, tokens, cors_origins, secure_cookie, max_body, answer_seconds)
+    figures = Metrics() if metrics is True else metrics or None
+    its = figures is None or isinstance(figures, Metrics)
+    expect("create_app: metrics", metrics, its, "Metrics of pyrula.web.metrics, True or False")
+    for name, act in (("on_start", on_start), ("on_stop", on_stop)):
+        expect(f"create_app: {name}", act, act is None or callable(act), "an async function, or None")
     clock: Clock = store.clock
     closing = asyncio.Event()
     client = WorkflowClient(store, registry)
     feeds = Feeds(store, clock, closing)
-    figures = Metrics() if metrics is True else metrics or None
     services = Services(
         client=client,
         store=store,
@@ -135,6 +142,27 @@ def create_app(
     )
     app.router.redirect_slashes = False
     return App(app, services)
+
+
+def _check(
+    store: object,
+    registry: object,
+    tokens: object,
+    cors_origins: object,
+    secure_cookie: object,
+    max_body: object,
+    answer_seconds: object,
+) -> None:
+    check_store("create_app: store", store)
+    check_registry("create_app: registry", registry)
+    held = tokens is None or isinstance(tokens, Tokens)
+    expect("create_app: tokens", tokens, held, "Tokens of pyrula.web.access, or None")
+    sites = isinstance(cors_origins, (list, tuple)) and all(isinstance(each, str) for each in cors_origins)
+    expect("create_app: cors_origins", cors_origins, sites, "a list of origins (https://shop.example)")
+    expect("create_app: secure_cookie", secure_cookie, isinstance(secure_cookie, bool), "True or False")
+    expect("create_app: max_body", max_body, whole(max_body, 1), "bytes, 1 or more")
+    seconds = isinstance(answer_seconds, (int, float)) and finite(answer_seconds) and answer_seconds > 0
+    expect("create_app: answer_seconds", answer_seconds, seconds, "seconds, above 0")
 
 
 def _routes(services: Services) -> list[Route]:

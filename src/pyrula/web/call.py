@@ -89,6 +89,31 @@ class Operation:
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{"))
 
 
+def looks(
+    path: str,
+    handle: Callable[[Call], Awaitable[Any]],
+    about: str,
+    answer: Any,
+    *query: wire.Query,
+    right: Right = "read",
+    problems: tuple[str, ...] = (),
+) -> Operation:
+    """A GET that changes nothing."""
+    return Operation("GET", path, handle, right, about, {200: answer}, query, problems=problems)
+
+
+def steers(
+    path: str,
+    handle: Callable[[Call], Awaitable[Any]],
+    about: str,
+    answer: Any,
+    body: Any,
+    *problems: str,
+) -> Operation:
+    """A POST of somebody who may do everything."""
+    return Operation("POST", path, handle, "full", about, {200: answer}, body=body, problems=problems)
+
+
 @dataclass(frozen=True)
 class Call:
     """A request that was let in. path, query: parameters by name; body: as the operation's type."""
@@ -238,4 +263,4 @@ def problem_response(problem: Problem, request_id: str) -> Response:
     )
 
 
-__all__ = ["MARK", "Answer", "Call", "Operation", "Services", "problem_response", "serve"]
+__all__ = ["MARK", "Answer", "Call", "Operation", "Services", "looks", "problem_response", "serve", "steers"]

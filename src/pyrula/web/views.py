@@ -59,7 +59,7 @@ async def gate_list(store: Store, minutes: Minutes, params: Mapping[str, str]) -
         store,
         name=params.get("name"),
         search=params.get("search") or None,
-        sort=params.get("sort", "waiting"),
+        sort=params.get("sort", "queued"),
         limit=_PAGE,
         cursor=params.get("cursor"),
     )

@@ -243,10 +243,12 @@ class RunList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateList(msgspec.Struct, frozen=True, kw_only=True):
-    """Gates. cursor: pass it as ?cursor= for what follows; null at the end."""
+    """Gates. cursor: pass it as ?cursor= for what follows; null at the end. cut: there are more than this order goes
+    down to."""
 
     items: list[Gate]
     cursor: str | None = None
+    cut: bool = False
 
 
 class Waiter(msgspec.Struct, frozen=True, kw_only=True):

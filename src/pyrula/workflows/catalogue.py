@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from pyrula.errors import InvalidPayload, WorkflowNotFound, shown
+from pyrula.errors import ConfigurationError, InvalidPayload, WorkflowNotFound, shown
 from pyrula.model.payload import decode
 from pyrula.policies.stamp import (
     Stamped,
@@ -40,6 +40,10 @@ class Stamper(Protocol):
     def stamp(self, params: Mapping[str, Any], priority: int | None) -> Stamped:
         """Check `params` as far as the code is known, and stamp them."""
 
+    @property
+    def triggered(self) -> bool:
+        """Whether it has a trigger, and thus buffers."""
+
     def stamp_event(self, event: Mapping[str, Any]) -> StampedEvent:
         """Find the buffer of `event`, and stamp its run."""
 
@@ -53,6 +57,7 @@ class ByCode:
     def __init__(self, workflow: Workflow[..., Any]) -> None:
         self._workflow = workflow
         self.name = workflow.name
+        self.triggered = workflow.declared.trigger is not None
 
     def stamp(self, params: Mapping[str, Any], priority: int | None) -> Stamped:
         self._workflow.signature.check(params)
@@ -72,6 +77,7 @@ class ByDeclaration:
 
     def __init__(self, name: str, declaration: Mapping[str, Any]) -> None:
         self.name = name
+        self.triggered = declaration["trigger"] is not None
         self._declaration = declaration
 
     def stamp(self, params: Mapping[str, Any], priority: int | None) -> Stamped:
@@ -109,3 +115,12 @@ class Catalogue:
                 f"has registered one{hint}. Import the module that declares it, or start a worker that does"
             )
         return ByDeclaration(name, decode(declaration))
+
+    async def check_triggered(self, workflow: object) -> None:
+        """Raise `ConfigurationError` for a workflow without a trigger, `WorkflowNotFound` for one that nobody knows."""
+        found = await self.find(workflow)
+        if not found.triggered:
+            raise ConfigurationError(
+                f"flush: workflow {found.name!r} has no trigger, and so no buffers; give it trigger=Collect(…) or "
+                "Debounce(…), or submit it"
+            )

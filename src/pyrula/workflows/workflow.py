@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from pyrula.errors import ConfigurationError, ConfigurationWarning, WorkflowNotFound, shown
+from pyrula.errors import ConfigurationError, ConfigurationWarning, WorkflowNotFound, expect, shown
 from pyrula.kafka.stream import KafkaStream
 from pyrula.model.duration import Duration
 from pyrula.policies.check import refusal
@@ -377,3 +377,9 @@ def _shown_number(gate: DeclaredGate) -> str:
         return f"max={gate.number}"
     p, q, burst = gate.number
     return f"per_second={p / q:g}, burst={burst}"
+
+
+def check_registry(option: str, value: object) -> None:
+    """Raise `ConfigurationError` unless it is a registry, or None."""
+    right = value is None or isinstance(value, Registry)
+    expect(option, value, right, "a Registry, or None for the default one")

@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def gate_page(tx: Tx, name: str | None, search: str | None, sort: str, limit: int, offset: int) -> list[Gate]:
-    """Gates by name and key (sort `name`), by queued runs that they hold back (`waiting`) or slots taken (`busy`).
+    """Gates by name and key (sort `name`), by queued runs that they hold back (`queued`) or slots taken (`busy`).
 
     queued: runs that wait here, of each lane up to 1,000.
     """

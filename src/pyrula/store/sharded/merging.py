@@ -77,10 +77,10 @@ def by_name(gate: Gate) -> tuple[str, str]:
 
 
 def sorted_gates(found: list[Gate], sort: str) -> list[Gate]:
-    """As a page of gates is sorted: by name, by queued runs (`waiting`), or by slots taken (`busy`)."""
+    """As a page of gates is sorted: by name, by queued runs (`queued`), or by slots taken (`busy`)."""
     found.sort(key=by_name)
     if sort != "name":
-        found.sort(key=lambda gate: gate.queued if sort == "waiting" else gate.in_use, reverse=True)
+        found.sort(key=lambda gate: gate.queued if sort == "queued" else gate.in_use, reverse=True)
     return found
 
 

@@ -8,11 +8,13 @@ from typing import Final
 from pyrula.errors import GateNotFound, shown
 from pyrula.store.protocol import Store
 from pyrula.web import wire
-from pyrula.web.call import Call, Operation
+from pyrula.web.call import Call, Operation, looks, steers
 from pyrula.web.problems import Problem
 from pyrula.workflows.prepare import stored_key
 
-SORTS: Final = ("name", "waiting", "busy")
+SORTS: Final = ("name", "queued", "busy")
+DEEPEST: Final = 5000
+"""So far down do pages in another order than that of names go: nobody reads on, and somebody has to sort."""
 
 
 async def listing(call: Call) -> wire.GateList:
@@ -23,11 +25,17 @@ async def listing(call: Call) -> wire.GateList:
 async def page(
     store: Store, *, name: str | None, search: str | None, sort: str, limit: int, cursor: str | None
 ) -> wire.GateList:
-    """A page of gates."""
-    at = int(cursor or 0)
+    """A page of gates. Raises `Problem` behind the last one: but for the order of names, which an index has, a page
+    costs all those before it."""
+    at, deepest = int(cursor or 0), DEEPEST if search or sort != "name" else None
+    if deepest is not None and at >= deepest:
+        raise Problem(
+            "bad_request", f"?cursor= is {at}; this order goes down to {deepest}: search, or use ?sort=name"
+        )
     found = await store.gate_page(name, search, sort, limit + 1, at)
     more = len(found) > limit
-    return wire.GateList(items=found[:limit], cursor=str(at + limit) if more else None)
+    on = more and (deepest is None or at + limit < deepest)
+    return wire.GateList(items=found[:limit], cursor=str(at + limit) if on else None, cut=more and not on)
 
 
 async def one(call: Call) -> wire.GateDetail:
@@ -114,45 +122,37 @@ _KEY: Final = wire.Query(name="key", about="of which key; left out: of all of th
 _STEERING: Final = ("gate_not_found", "configuration", "invalid_payload")
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation(
-        "GET",
+    looks(
         "/gates",
         listing,
-        "read",
         "Counters in use",
-        {200: wire.GateList},
-        (
-            wire.Query(name="name", about="of the gate of this name"),
-            wire.Query(name="search", about="whose name or key holds this", most=200),
-            wire.Query(
-                name="sort",
-                about="by name and key; most waiting first; most executing first",
-                default="name",
-                choices=SORTS,
-            ),
-            wire.LIMIT,
-            wire.CURSOR,
+        wire.GateList,
+        wire.Query(name="name", about="of the gate of this name"),
+        wire.Query(name="search", about="whose name or key holds this", most=200),
+        wire.Query(
+            name="sort",
+            about="by name and key; most queued runs first; most executing first",
+            default="name",
+            choices=SORTS,
         ),
+        wire.LIMIT,
+        wire.CURSOR,
     ),
-    Operation(
-        "GET",
+    looks(
         "/gates/{gate}",
         one,
-        "read",
         "One key's counter, who holds it and who waits",
-        {200: wire.GateDetail},
-        (wire.Query(name="key", about="its key", default=""),),
+        wire.GateDetail,
+        wire.Query(name="key", about="its key", default=""),
         problems=("gate_not_found",),
     ),
-    Operation(
-        "POST",
+    steers(
         "/gates/{gate}/override",
         override,
-        "full",
         "Have another number hold, for one key or all",
-        {200: wire.Done},
-        body=wire.Override,
-        problems=_STEERING,
+        wire.Done,
+        wire.Override,
+        *_STEERING,
     ),
     Operation(
         "DELETE",
@@ -164,25 +164,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         (_KEY,),
         problems=_STEERING,
     ),
-    Operation(
-        "POST",
-        "/gates/{gate}/pause",
-        pause,
-        "full",
-        "Start nothing through it",
-        {200: wire.Done},
-        body=wire.Pause,
-        problems=_STEERING,
-    ),
-    Operation(
-        "POST",
-        "/gates/{gate}/resume",
-        resume,
-        "full",
-        "End a pause",
-        {200: wire.Done},
-        body=wire.Target,
-        problems=_STEERING,
-    ),
-    Operation("GET", "/overrides", overrides, "read", "Overrides and pauses in force", {200: wire.Listing}),
+    steers("/gates/{gate}/pause", pause, "Start nothing through it", wire.Done, wire.Pause, *_STEERING),
+    steers("/gates/{gate}/resume", resume, "End a pause", wire.Done, wire.Target, *_STEERING),
+    looks("/overrides", overrides, "Overrides and pauses in force", wire.Listing),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pyrula.web import wire
-from pyrula.web.call import Call, Operation
+from pyrula.web.call import Call, Operation, looks, steers
 from pyrula.web.problems import Problem
 
 
@@ -76,47 +76,41 @@ async def metrics(call: Call) -> Response:
 
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation("GET", "/workers", workers, "read", "Workers", {200: wire.Listing}),
-    Operation(
-        "GET", "/workflows", workflows, "read", "Workflows that workers have registered", {200: wire.Listing}
-    ),
-    Operation(
-        "POST",
+    looks("/workers", workers, "Workers", wire.Listing),
+    looks("/workflows", workflows, "Workflows that workers have registered", wire.Listing),
+    steers(
         "/workflows/{workflow}/restamp",
         restamp,
-        "full",
         "Give its queued runs the current declaration",
-        {200: wire.Done},
-        body=wire.Nothing,
-        problems=("workflow_not_found", "key_needs_code", "key_failed"),
+        wire.Done,
+        wire.Nothing,
+        "workflow_not_found",
+        "key_needs_code",
+        "key_failed",
     ),
-    Operation(
-        "GET",
+    looks(
         "/buffers",
         buffers,
-        "read",
         "Buffers of events",
-        {200: wire.Listing},
-        (
-            wire.Query(name="workflow", about="of this workflow", most=200),
-            wire.Query(name="search", about="whose key holds this", most=200),
-            wire.LIMIT,
-            wire.CURSOR,
-        ),
+        wire.Listing,
+        wire.Query(name="workflow", about="of this workflow", most=200),
+        wire.Query(name="search", about="whose key holds this", most=200),
+        wire.LIMIT,
+        wire.CURSOR,
     ),
-    Operation(
-        "POST",
+    steers(
         "/buffers/{workflow}/flush",
         flush,
-        "full",
         "Fire a buffer now",
-        {200: wire.Triggered},
-        body=wire.Flush,
-        problems=("workflow_not_found", "invalid_payload"),
+        wire.Triggered,
+        wire.Flush,
+        "workflow_not_found",
+        "invalid_payload",
+        "configuration",
     ),
-    Operation("GET", "/schedules", schedules, "read", "Schedules", {200: wire.Listing}),
-    Operation("GET", "/stats", stats, "read", "What runs, what waits, and for what", {200: dict[str, Any]}),
-    Operation("GET", "/healthz", healthz, "open", "The process answers", {200: wire.Health}),
-    Operation("GET", "/readyz", readyz, "open", "The store answers", {200: wire.Health}),
+    looks("/schedules", schedules, "Schedules", wire.Listing),
+    looks("/stats", stats, "What runs, what waits, and for what", dict[str, Any]),
+    looks("/healthz", healthz, "The process answers", wire.Health, right="open"),
+    looks("/readyz", readyz, "The store answers", wire.Health, right="open"),
     Operation("GET", "/metrics", metrics, "read", "Figures for Prometheus", {200: str}, media="text/plain"),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from pyrula.errors import RunNotFound, shown
 from pyrula.model.run import FINAL, Run, RunState
 from pyrula.web import wire
-from pyrula.web.call import LONGEST_WAIT, Answer, Call, Operation
+from pyrula.web.call import LONGEST_WAIT, Answer, Call, Operation, looks, steers
 from pyrula.workflows.client.waits import Ending
 
 _STATES: Final = get_args(RunState)
@@ -90,22 +90,18 @@ async def send_event(call: Call) -> wire.Done:
 _UNKNOWN: Final = ("run_not_found",)
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation(
-        "GET",
+    looks(
         "/runs",
         listing,
-        "read",
         "Runs, newest first",
-        {200: wire.RunList},
-        (
-            wire.Query(name="workflow", about="of this workflow", most=200),
-            wire.Query(name="state", about="in this state", choices=_STATES),
-            wire.Query(name="key", about="of this key: of the fairness unit, else of the first gate"),
-            wire.LIMIT,
-            wire.CURSOR,
-        ),
+        wire.RunList,
+        wire.Query(name="workflow", about="of this workflow", most=200),
+        wire.Query(name="state", about="in this state", choices=_STATES),
+        wire.Query(name="key", about="of this key: of the fairness unit, else of the first gate"),
+        wire.LIMIT,
+        wire.CURSOR,
     ),
-    Operation("GET", "/runs/{run_id}", one, "seen", "One run", {200: Run}, problems=_UNKNOWN),
+    looks("/runs/{run_id}", one, "One run", Run, right="seen", problems=_UNKNOWN),
     Operation(
         "GET",
         "/runs/{run_id}/result",
@@ -121,63 +117,39 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         problems=_UNKNOWN,
         waits=True,
     ),
-    Operation(
-        "GET",
+    looks(
         "/runs/{run_id}/why",
         why,
-        "seen",
         "Every reason why it is not executing",
-        {200: dict[str, Any]},
+        dict[str, Any],
+        right="seen",
         problems=_UNKNOWN,
     ),
-    Operation(
-        "GET",
-        "/runs/{run_id}/steps",
-        steps,
-        "read",
-        "Its log",
-        {200: wire.Listing},
-        (wire.LIMIT,),
-        problems=_UNKNOWN,
-    ),
-    Operation(
-        "GET",
+    looks("/runs/{run_id}/steps", steps, "Its log", wire.Listing, wire.LIMIT, problems=_UNKNOWN),
+    looks(
         "/runs/{run_id}/children",
         children,
-        "read",
         "Runs that it submitted",
-        {200: wire.Listing},
-        (wire.LIMIT,),
+        wire.Listing,
+        wire.LIMIT,
         problems=_UNKNOWN,
     ),
-    Operation(
-        "POST",
-        "/runs/{run_id}/cancel",
-        cancel,
-        "full",
-        "Cancel it",
-        {200: wire.Cancelled},
-        body=wire.Nothing,
-        problems=_UNKNOWN,
-    ),
-    Operation(
-        "POST",
+    steers("/runs/{run_id}/cancel", cancel, "Cancel it", wire.Cancelled, wire.Nothing, *_UNKNOWN),
+    steers(
         "/runs/{run_id}/retry",
         retry,
-        "full",
         "Take up again a run that failed, expired, was cancelled or set aside",
-        {200: wire.Cancelled},
-        body=wire.Nothing,
-        problems=_UNKNOWN,
+        wire.Cancelled,
+        wire.Nothing,
+        *_UNKNOWN,
     ),
-    Operation(
-        "POST",
+    steers(
         "/runs/{run_id}/events/{event}",
         send_event,
-        "full",
         "Send it an event",
-        {200: wire.Done},
-        body=dict,
-        problems=(*_UNKNOWN, "invalid_payload"),
+        wire.Done,
+        dict,
+        *_UNKNOWN,
+        "invalid_payload",
     ),
 )

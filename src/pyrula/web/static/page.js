@@ -144,7 +144,9 @@ async function call(method, path, body) {
   return value;
 }
 
-let source = null, sourceAddress = "", connected = false, retryTimer = 0;
+/** connected: null until it is known; then whether the live view comes. */
+let source = null, sourceAddress = "", connected = null, retryTimer = 0;
+const PATIENCE = 2000; // ms of a first connection that need no word
 
 function watch(view, query) {
   const address = `/ui/live?${new URLSearchParams({ view, ...Object.fromEntries(Object.entries(query).filter(([, v]) => v !== undefined && v !== null && v !== "")) })}`;
@@ -153,6 +155,7 @@ function watch(view, query) {
   sourceAddress = address;
   source = new EventSource(address);
   const mine = source;
+  setTimeout(() => { if (mine === source && connected === null) setConnected(false, "connecting…"); }, PATIENCE);
   mine.addEventListener("hello", (event) => {
     clockAhead = JSON.parse(event.data).now - Date.now();
     setConnected(true);
@@ -186,8 +189,12 @@ function unwatch() {
   sourceAddress = "";
 }
 
-function setConnected(is) {
-  if (connected !== is) { connected = is; drawTop(); }
+let lost = "reconnecting…";
+
+function setConnected(is, word = "reconnecting…") {
+  if (connected === is) return;
+  [connected, lost] = [is, word];
+  drawTop();
 }
 
 // ---------------------------------------------------------------- what has happened since the page was opened
@@ -220,12 +227,12 @@ function note() {
   note.last = last + route.view;
   if (route.view === "overview") {
     const executing = Object.values(state.data.executing).reduce((a, b) => a + b, 0);
-    sample("overview", { executing, waiting: state.data.queued });
+    sample("overview", { executing, queued: state.data.queued });
   } else if (route.view === "gates") {
-    for (const gate of state.data.items) sample(gateId(gate), { busy: gate.in_use, waiting: gate.queued, starts: gate.starts });
+    for (const gate of state.data.items) sample(gateId(gate), { busy: gate.in_use, queued: gate.queued, starts: gate.starts });
   } else if (route.view === "gate") {
     const gate = state.data.gate;
-    sample(gateId(gate), { busy: gate.in_use, waiting: gate.queued, starts: gate.starts });
+    sample(gateId(gate), { busy: gate.in_use, queued: gate.queued, starts: gate.starts });
   }
 }
 
@@ -287,14 +294,14 @@ function drawCharts() {
     const bar = (label, colour) => ({ label, paths: bars, fill: () => css(colour), stroke: () => css(colour), width: 0, points: { show: false } });
     chart("chart-minutes", [minutes.map((m) => m[0]), minutes.map((m) => m[1]), minutes.map((m) => m[2])],
       [bar("ended", "--bar-token"), bar("not completed", "--bar-full")], (low, high) => [low, high + 60]);
-    lines("chart-now", "overview", [["executing", () => css("--bar"), (p) => p.executing], ["waiting", () => "#d39a35", (p) => p.waiting]]);
+    lines("chart-now", "overview", [["executing", () => css("--bar"), (p) => p.executing], ["queued", () => "#d39a35", (p) => p.queued]]);
   }
   if (route.view === "gate" && state.data && state.data.gate) {
     const rate = state.data.gate.kind === "rate";
     const list = history.get(gateId(state.data.gate)) || [];
     lines("chart-gate", gateId(state.data.gate), [
       ...(rate ? [] : [["executing", () => css("--bar"), (p) => p.busy]]),
-      ["waiting", () => "#d39a35", (p) => p.waiting],
+      ["queued", () => "#d39a35", (p) => p.queued],
       ["starts per second", () => css("--bar-token"), (p, i) => startsPerSecond(list, i) || 0],
     ]);
   }
@@ -363,13 +370,13 @@ const panel = (title, about, ...body) => h("section", { class: "panel", key: tit
   h("header", null, h("h2", null, title), about && h("span", { class: "small soft" }, about)), ...body);
 const empty = (...text) => h("p", { class: "empty" }, ...text);
 
-function pager(total) {
+function pager() {
   const at = Number(route.query.cursor || 0);
   const stack = (route.query.back || "").split(".").filter(Boolean);
-  if (!state.data.cursor && !route.query.cursor) return null;
+  if (!state.data.cursor && !route.query.cursor && !state.data.cut) return null;
   const next = state.data.cursor && { ...route.query, cursor: state.data.cursor, back: [...stack, route.query.cursor || "0"].slice(-20).join(".") };
   const back = stack.length ? { ...route.query, cursor: stack[stack.length - 1] === "0" ? "" : stack[stack.length - 1], back: stack.slice(0, -1).join(".") } : route.query.cursor ? { ...route.query, cursor: "", back: "" } : null;
-  return h("div", { class: "pager" }, h("span", { class: "small soft" }, total || ""),
+  return h("div", { class: "pager" }, h("span", { class: "small soft" }, state.data.cut ? "This order ends here; there are more. Search, or order by name." : ""),
     h("div", null,
       back && h("a", { class: "button", href: address(route.path, back) }, "Back"),
       next && h("a", { class: "button", href: address(route.path, next) }, "Next")));
@@ -467,7 +474,7 @@ function askOverride(gate) {
         : `Starts ${v.per_second} per second through ${gate.name} for ${who}, in bursts of ${v.burst}; now ${numbersOf(gate)}.`;
       const more = limit ? Math.max(0, Math.min(gate.queued, (Number(v.max) || 0) - gate.in_use)) : null;
       return [first,
-        limit && v.scope === "this" ? (more ? `Up to ${many(more, "waiting run")} ${more === 1 ? "starts" : "start"} at once, if nothing else holds ${more === 1 ? "it" : "them"}.` : Number(v.max) < gate.in_use ? `${num(gate.in_use)} execute now; none is stopped, and none starts until fewer than ${v.max} execute.` : "Nothing that waits starts by it alone.") : null,
+        limit && v.scope === "this" ? (more ? `Up to ${many(more, "queued run")} ${more === 1 ? "starts" : "start"} at once, if nothing else holds ${more === 1 ? "it" : "them"}.` : Number(v.max) < gate.in_use ? `${num(gate.in_use)} execute now; none is stopped, and none starts until fewer than ${v.max} execute.` : "Nothing that waits starts by it alone.") : null,
         lasting(Number(v.lasts))].filter(Boolean);
     },
     action: "Override",
@@ -580,22 +587,22 @@ views.overview = (d) => {
     alive.length > 0 && orphans.length > 0 && h("p", { class: "banner" }, `No live worker serves ${orphans.slice(0, 5).join(", ")}: its runs stay queued until one does.`),
     h("div", { class: "vitals" },
       vital("Executing", executing, Object.entries(d.executing).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([w, n]) => `${num(n)} ${w}`).join(", ") || "no body runs", "/ui/runs?state=executing"),
-      vital("Waiting", d.queued, d.queued ? "queued, for the reasons below" : "nothing is queued", "/ui/runs?state=queued", d.queued_is_more),
+      vital("Queued", d.queued, d.queued ? "for the reasons below" : "nothing is queued", "/ui/runs?state=queued", d.queued_is_more),
       vital("Parked", waits, [parked.wait && `${num(parked.wait)} sleep or wait`, parked.retry && `${num(parked.retry)} back off`, parked.aside && `${num(parked.aside)} set aside`].filter(Boolean).join(", ") || "none sleeps or backs off", "/ui/runs?state=parked"),
       vital("Not due yet", later, later ? "delayed, or asked for later" : "none is delayed"),
       vital("Ended, last hour", hour, bad ? `${num(bad)} of them failed, cancelled or expired` : hour ? "all completed" : "none", bad ? "/ui/runs?state=failed" : "/ui/runs?state=completed", false, bad > 0 && bad * 20 > hour),
       vital("Workers alive", alive.length, `${many(alive.reduce((a, w) => a + w.executing, 0), "body", "bodies")} of ${num(alive.reduce((a, w) => a + (w.facts.max_concurrent_runs || 0), 0))} they may run`, "/ui/workers")),
-    panel("What waits, and for what", "queued runs by workflow and what holds them back; of each key up to 1,000 are counted",
+    panel("What is queued, and for what", "runs by workflow and what holds them back; of each key up to 1,000 are counted",
       blocked.length ? table([{ name: "Workflow", quiet: true, wide: true }, { name: "Held back by", wide: true }, { name: "Runs", number: true }, { name: "Keys", number: true }, { name: "First in line for", number: true }],
         blocked.slice(0, 40).map((w) => ({ key: `${w.workflow} ${w.gate} ${w.kind} ${w.by}`, cells: [
           w.workflow ? h("a", { class: "row", href: `/ui/runs?state=queued&workflow=${enc(w.workflow)}` }, clip(w.workflow, 80)) : soft("all workflows"),
           blockedBy(w), num(w.runs), w.keys ? num(w.keys) : null, w.since ? when(w.since, "for") : null] })), "Queued runs by what holds them back")
-        : empty("Nothing waits.")),
+        : empty("Nothing is queued.")),
     h("div", { class: "columns" },
       panel("Ended per minute", h("span", { class: "legend" }, h("span", { class: "c-green" }, "all"), h("span", { class: "c-red" }, "failed, cancelled, expired")),
         h("div", { class: "inner" }, chartBox("chart-minutes", `Runs that ended per minute in the last hour, ${num(hour)} in all, ${num(bad)} not completed`))),
-      panel("Since you opened this page", h("span", { class: "legend" }, h("span", { class: "c-blue" }, "executing"), h("span", { class: "c-amber" }, "waiting")),
-        h("div", { class: "inner" }, chartBox("chart-now", `Executing, now ${num(executing)}, and waiting, now ${num(d.queued)}, since this page was opened`)))),
+      panel("Since you opened this page", h("span", { class: "legend" }, h("span", { class: "c-blue" }, "executing"), h("span", { class: "c-amber" }, "queued")),
+        h("div", { class: "inner" }, chartBox("chart-now", `Executing, now ${num(executing)}, and queued, now ${num(d.queued)}, since this page was opened`)))),
     h("div", { class: "columns" },
       panel("Overrides and pauses in force", d.overrides.length ? many(d.overrides.length, "is", "are") + " in force" : null,
         d.overrides.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Of" }, { name: "Holds" }, { name: "Lapses" }, { name: "", quiet: true }], d.overrides.map((o) => ({ key: `${o.gate}\n${o.key}\n${o.kind}`, cells: [
@@ -620,23 +627,23 @@ function blockedBy(w) {
 
 const heldText = (o) => (o.kind === "pause" ? (o.open ? h("span", { class: "badge green" }, "let through") : h("span", { class: "badge amber" }, "paused")) : o.kind === "limit" ? `at most ${num(o.max)} at once` : `${num(o.per_second)} per second, bursts of ${num(o.burst)}`);
 
-const SORTS = [["waiting", "Most waiting"], ["busy", "Most executing"], ["name", "Name"]];
+const SORTS = [["queued", "Most queued"], ["busy", "Most executing"], ["name", "Name"]];
 
 views.gates = (d) => [
   h("div", { class: "title" }, h("div", null, h("h1", null, "Gates"), h("p", { class: "soft" }, "One counter for each key of a limit or a rate.")),
     h("div", { class: "filters" },
       field("search", "Name or key holds", "search", { grow: true }),
       field("name", "Gate is", "search"),
-      h("label", null, "Order", h("select", { id: "filter-sort", on: { change: filterBy("sort") } }, SORTS.map(([value, text]) => h("option", { value, selected: (route.query.sort || "waiting") === value }, text)))))),
+      h("label", null, "Order", h("select", { id: "filter-sort", on: { change: filterBy("sort") } }, SORTS.map(([value, text]) => h("option", { value, selected: (route.query.sort || "queued") === value }, text)))))),
   h("section", { class: "panel" },
-    d.items.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Key", wide: true }, { name: "In use" }, { name: "Waiting", number: true }, { name: "Since opened", roomy: true }, { name: "Starts/s", number: true, roomy: true }, { name: "Next start" }, { name: "", quiet: true }],
+    d.items.length ? table([{ name: "Gate", quiet: true, wide: true }, { name: "Key", wide: true }, { name: "In use" }, { name: "Queued", number: true }, { name: "Since opened", roomy: true }, { name: "Starts/s", number: true, roomy: true }, { name: "Next start" }, { name: "", quiet: true }],
       d.items.map((gate) => {
         const seen = history.get(gateId(gate)) || [];
         const starts = startsPerSecond(seen);
         return { key: gateId(gate), cells: [
           h("span", { class: "name" }, gateLink(clip(gate.name, 60), gate.key, { class: "row", href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}` }), " ", soft(gate.kind)), h("span", { class: "key" }, keyText(gate.key)), usage(gate),
           gate.queued ? h("b", null, num(gate.queued)) : soft("0"),
-          spark(seen, "waiting", `Waiting since the page was opened, now ${num(gate.queued)}`),
+          spark(seen, "queued", `Queued since the page was opened, now ${num(gate.queued)}`),
           starts === null ? soft("…") : starts ? starts.toFixed(1) : soft("0"), h("span", { class: "steady" }, nextStart(gate)),
           act(shut(gate) ? "Resume…" : "Override…", () => (shut(gate) ? askResume(gate) : askOverride(gate)))] };
       }), "Gates")
@@ -657,10 +664,10 @@ views.gate = (d) => {
       h("dt", null, gate.kind === "limit" ? "Slots" : "Tokens"), h("dd", null, usage(gate)),
       h("dt", null, "Lets in"), h("dd", null, numbersOf(gate), " ", overrideNote(gate)),
       h("dt", null, "Next start"), h("dd", null, nextStart(gate), gate.pauses.map((p) => p.by === "run" && h("div", { class: "wrap" }, soft("closed by run "), runLink(p.run_id))), gate.pauses.some((p) => p.every_key) && h("div", null, soft("paused for all keys"))),
-      h("dt", null, "Waiting"), h("dd", null, gate.queued ? many(gate.queued, "run") + " held back here" : "none is held back here"),
+      h("dt", null, "Queued"), h("dd", null, gate.queued ? many(gate.queued, "run") + " held back here" : "none is held back here"),
       h("dt", null, "Starts"), h("dd", null, starts === null ? "…" : `${starts.toFixed(1)} per second over the last 5 s, ${num(gate.starts)} since the gate is counted`)))),
-    panel("Since you opened this page", h("span", { class: "legend" }, gate.kind === "limit" && h("span", { class: "c-blue" }, "executing"), h("span", { class: "c-amber" }, "waiting"), h("span", { class: "c-green" }, "starts per second")),
-      h("div", { class: "inner" }, chartBox("chart-gate", `Executing ${num(gate.in_use)}, waiting ${num(gate.queued)}`))),
+    panel("Since you opened this page", h("span", { class: "legend" }, gate.kind === "limit" && h("span", { class: "c-blue" }, "executing"), h("span", { class: "c-amber" }, "queued"), h("span", { class: "c-green" }, "starts per second")),
+      h("div", { class: "inner" }, chartBox("chart-gate", `Executing ${num(gate.in_use)}, queued ${num(gate.queued)}`))),
     h("div", { class: "columns" },
       gate.kind === "limit" && panel("Inside", many(d.holders.length, "run") + (gate.in_use > d.holders.length ? ` of ${num(gate.in_use)} shown` : " with a slot"), d.holders.length ? members(d.holders, "Runs with a slot") : empty("No run has a slot.")),
       panel("In line", d.waiters.length ? `first in line first${gate.queued > d.waiters.length ? `, ${num(d.waiters.length)} of ${num(gate.queued)}` : ""}` : null, d.waiters.length ? members(d.waiters, "Runs in line") : empty("No run waits here."))),
@@ -934,7 +941,7 @@ function drawTop() {
     h("a", { class: "brand", href: "/ui" }, h("svg", { viewBox: "0 0 32 32", "aria-hidden": "true" }, h("rect", { width: 32, height: 32, rx: 7, fill: "#0f766e" }), h("path", { d: "M7 9h18L18 17v6l-4 2v-8z", fill: "#fff" })), "pyrula"),
     session && h("nav", { "aria-label": "Views" }, NAV.map(([id, name, key, href]) => h("a", { href, "aria-current": current === id ? "page" : null, title: `g then ${key}` }, name))),
     h("div", { class: "tools" },
-      session && h("span", { class: connected ? "status" : "status off", role: "status" }, h("i"), connected ? "live" : "reconnecting…"),
+      session && h("span", { class: connected ? "status" : "status off", role: "status" }, connected !== null && h("i"), connected ? "live" : connected === null ? "" : lost),
       session && session.tokens && h("span", { class: "small soft" }, session.name, session.access === "read" ? ", read-only" : ""),
       h("button", { type: "button", class: "plain", title: "Light, dark, or as the system has it", on: { click: () => setTheme({ "": "dark", dark: "light", light: "" }[theme]) } }, { "": "Auto", dark: "Dark", light: "Light" }[theme], h("span", { class: "hidden" }, " theme")),
       session && h("button", { type: "button", class: "plain", title: "Keys", "aria-label": "Keyboard shortcuts", on: { click: keys } }, "?"),

@@ -12,14 +12,14 @@ from pyrula.limiters import LimiterConfig
 from pyrula.model.duration import Duration
 from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.model.run import FINAL, Run
-from pyrula.store.protocol import Gate, Store
+from pyrula.store.protocol import Gate, Store, check_store
 from pyrula.workflows import prepare
 from pyrula.workflows.catalogue import Catalogue, name_of
 from pyrula.workflows.client import limiting, steering
 from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
 from pyrula.workflows.client.waits import Waits
-from pyrula.workflows.workflow import Registry, Workflow
+from pyrula.workflows.workflow import Registry, Workflow, check_registry
 
 if TYPE_CHECKING:
     from pyrula.workflows.client.blocking import BlockingClient
@@ -37,6 +37,8 @@ class WorkflowClient:
     """
 
     def __init__(self, store: Store, registry: Registry | None = None) -> None:
+        check_store("WorkflowClient: store", store)
+        check_registry("WorkflowClient: registry", registry)
         self._store = store
         self._catalogue = Catalogue(store, registry)
         self._waits = Waits(store)
@@ -224,8 +226,13 @@ class WorkflowClient:
             )
 
     async def flush(self, workflow: Name, key: object = "") -> str | None:
-        """Fire the buffer of `key` now; answers the run's id, None if that buffer is empty."""
-        return await self._store.flush(name_of(workflow), prepare.stored_key(key) or "")
+        """Fire the buffer of `key` now; answers the run's id, None if that buffer is empty. Raises
+        `WorkflowNotFound`, and `ConfigurationError` for a workflow that has neither a trigger nor such a buffer."""
+        name, stored = name_of(workflow), prepare.stored_key(key) or ""
+        made = await self._store.flush(name, stored)  # a buffer outlives the declaration that filled it
+        if made is None:
+            await self._catalogue.check_triggered(workflow)
+        return made
 
     # -- ending and restarting
 

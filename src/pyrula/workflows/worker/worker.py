@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from pyrula.clock import Clock, SystemClock
-from pyrula.errors import ConfigurationError, InvalidPayload, shown
+from pyrula.clock import Clock, SystemClock, check_clock
+from pyrula.errors import ConfigurationError, InvalidPayload, expect, shown
 from pyrula.limiters import LimiterConfig, PollRate, Stats
 from pyrula.model.duration import Duration, positive_us, to_us
-from pyrula.store.protocol import Store
+from pyrula.store.protocol import Store, check_store
 from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.prepare import named
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.lives import Lives, Setting
 from pyrula.workflows.worker.stop import stop
-from pyrula.workflows.workflow import Registry, Workflow, default_registry
+from pyrula.workflows.workflow import Registry, Workflow, check_registry, default_registry
 
 _log = logging.getLogger("pyrula.worker")
 _UNCHANGED: Final[Any] = object()
@@ -84,8 +84,15 @@ class Worker:
         heartbeat: bool = True,
         streams: bool = True,
     ) -> None:
-        if not hasattr(store, "place"):
-            raise _refusal("store", store, "a store, as open_store() gives it")
+        check_store("Worker: store", store)
+        check_clock("Worker: clock", clock)
+        check_registry("Worker: registry", registry)
+        stuck_right = on_stuck is None or callable(on_stuck)
+        expect("Worker: on_stuck", on_stuck, stuck_right, "a function of a text, or None")
+        traces = tracer is None or all(hasattr(tracer, name) for name in ("began", "ended", "step"))
+        expect("Worker: tracer", tracer, traces, "a tracer (pyrula.telemetry.otel.Tracing()), or None")
+        expect("Worker: heartbeat", heartbeat, isinstance(heartbeat, bool), "True or False")
+        expect("Worker: streams", streams, isinstance(streams, bool), "True or False")
         if not _whole(max_concurrent_runs):
             raise _refusal("max_concurrent_runs", max_concurrent_runs, "an int, 1 or more")
         lease = _duration("lease_seconds", lease_seconds, positive_us)

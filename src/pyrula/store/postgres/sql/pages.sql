@@ -9,8 +9,8 @@ SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.clo
 FROM gates AS g LEFT JOIN line ON line.gate = g.id
 WHERE g.kind < 2 AND ($1::text IS NULL OR g.name = $1::text)
   AND ($2::text IS NULL OR strpos(lower(g.name), $2::text) > 0 OR strpos(lower(g.key), $2::text) > 0)
-ORDER BY CASE $3::text WHEN 'waiting' THEN coalesce(line.runs, 0) WHEN 'busy' THEN g.in_use ELSE 0 END DESC,
-         CASE $3::text WHEN 'waiting' THEN g.in_use ELSE 0 END DESC, g.name, g.key
+ORDER BY CASE $3::text WHEN 'queued' THEN coalesce(line.runs, 0) WHEN 'busy' THEN g.in_use ELSE 0 END DESC,
+         CASE $3::text WHEN 'queued' THEN g.in_use ELSE 0 END DESC, g.name, g.key
 LIMIT $4::bigint OFFSET $5::bigint
 
 -- name: gates_by_name

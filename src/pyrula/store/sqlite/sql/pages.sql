@@ -9,8 +9,8 @@ SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.clo
 FROM gates AS g LEFT JOIN line ON line.gate = g.id
 WHERE g.kind < 2 AND (?1 IS NULL OR g.name = ?1)
   AND (?2 IS NULL OR instr(lower(g.name), ?2) > 0 OR instr(lower(g.key), ?2) > 0)
-ORDER BY CASE ?3 WHEN 'waiting' THEN coalesce(line.runs, 0) WHEN 'busy' THEN g.in_use ELSE 0 END DESC,
-         CASE ?3 WHEN 'waiting' THEN g.in_use ELSE 0 END DESC, g.name, g.key
+ORDER BY CASE ?3 WHEN 'queued' THEN coalesce(line.runs, 0) WHEN 'busy' THEN g.in_use ELSE 0 END DESC,
+         CASE ?3 WHEN 'queued' THEN g.in_use ELSE 0 END DESC, g.name, g.key
 LIMIT ?4 OFFSET ?5
 
 -- name: gates_by_name
