@@ -28,12 +28,12 @@ from pyrula.workflows import Limit, Registry, workflow
 registry = Registry()
 VIEWS_TIMED = {
     "gates, most queued first": ("gates", {"sort": "queued"}),
-    "gates, the last page of it": ("gates", {"sort": "queued", "cursor": "4950"}),
+    "gates, the last page of it": ("gates", {"sort": "queued", "cursor": "1950"}),
     "gates, most executing first": ("gates", {"sort": "busy"}),
     "gates, by name": ("gates", {"sort": "name"}),
     "gates, by name, page 2,000": ("gates", {"sort": "name", "cursor": "99950"}),
     "gates, searched": ("gates", {"sort": "queued", "search": "tenant-0777"}),
-    "gates, all found, last page": ("gates", {"sort": "queued", "search": "tenant", "cursor": "4950"}),
+    "gates, all found, last page": ("gates", {"sort": "queued", "search": "tenant", "cursor": "1950"}),
     "one gate": ("gate", {"name": "sync.limit", "key": "tenant-000000"}),
     "overview": ("overview", {}),
     "runs": ("runs", {}),

@@ -13,7 +13,7 @@ from pyrula.web.problems import Problem
 from pyrula.workflows.prepare import stored_key
 
 SORTS: Final = ("name", "queued", "busy")
-DEEPEST: Final = 5000
+DEEPEST: Final = 2000
 """So far down do pages in another order than that of names go: nobody reads on, and somebody has to sort."""
 
 

@@ -342,7 +342,7 @@ function usage(gate) {
 const shut = (gate) => gate.pauses.length > 0;
 
 function nextStart(gate) {
-  if (shut(gate)) return gate.pauses.map((p) => h("div", null, h("span", { class: "badge amber" }, p.by === "run" ? "closed by RetryAfter" : "paused by an operator"), " ", p.until ? [soft("ends "), when(p.until, "in")] : soft("until resumed")));
+  if (shut(gate)) return gate.pauses.map((p) => h("div", null, h("span", { class: "badge amber" }, p.by === "run" ? "RetryAfter" : "paused"), h("div", { class: "small" }, p.until ? [soft("ends "), when(p.until, "in")] : soft("until resumed"))));
   if (gate.kind === "rate" && gate.tokens === 0 && gate.next_start_at && Date.parse(gate.next_start_at) <= now() + 1000) return soft("within a second");
   if (gate.next_start_at) return Date.parse(gate.next_start_at) <= now() + 300 ? soft("open") : when(gate.next_start_at, "in");
   return soft("when a slot frees");
@@ -663,7 +663,7 @@ views.gate = (d) => {
     h("section", { class: "panel", key: "numbers" }, h("div", { class: "inner", key: "in" }, h("dl", { class: "facts" },
       h("dt", null, gate.kind === "limit" ? "Slots" : "Tokens"), h("dd", null, usage(gate)),
       h("dt", null, "Lets in"), h("dd", null, numbersOf(gate), " ", overrideNote(gate)),
-      h("dt", null, "Next start"), h("dd", null, nextStart(gate), gate.pauses.map((p) => p.by === "run" && h("div", { class: "wrap" }, soft("closed by run "), runLink(p.run_id))), gate.pauses.some((p) => p.every_key) && h("div", null, soft("paused for all keys"))),
+      h("dt", null, "Next start"), h("dd", null, nextStart(gate), gate.pauses.map((p) => h("div", { class: "small wrap" }, p.by === "run" ? [soft("closed by run "), runLink(p.run_id), soft(", which was told to come back later (RetryAfter)")] : soft(`paused by an operator, ${p.every_key ? "for all keys" : "for this key"}`)))),
       h("dt", null, "Queued"), h("dd", null, gate.queued ? many(gate.queued, "run") + " held back here" : "none is held back here"),
       h("dt", null, "Starts"), h("dd", null, starts === null ? "…" : `${starts.toFixed(1)} per second over the last 5 s, ${num(gate.starts)} since the gate is counted`)))),
     panel("Since you opened this page", h("span", { class: "legend" }, gate.kind === "limit" && h("span", { class: "c-blue" }, "executing"), h("span", { class: "c-amber" }, "queued"), h("span", { class: "c-green" }, "starts per second")),
