@@ -3,6 +3,7 @@
     python -m benchmarks engine [--store sqlite|postgres] [--runs N] [--backlog N] [--json FILE]
 
 Every figure is a ratio to another of the same process, interleaved and repeated: the machine may be shared and noisy.
+`cpu` is processor time a run, the least of the rounds, which other work on the machine disturbs least.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pyrula.cli.working import spare_collector
 from pyrula.workflows import Limit, Rate, Registry, Worker, WorkflowClient, open_store, workflow
 
 TENANTS = 100
@@ -123,9 +125,10 @@ async def holders(client: WorkflowClient, limit: int) -> list[str]:
 
 async def measure(
     url: str, names: list[str], runs: int, rounds: int, churning: bool = False
-) -> dict[str, float]:
-    """Median runs a second by workflow, rounds interleaved."""
+) -> tuple[dict[str, float], dict[str, float]]:
+    """By workflow the median of runs a second and the least processor time a run (µs), rounds interleaved."""
     figures: dict[str, list[float]] = {name: [] for name in names}
+    spent: dict[str, list[float]] = {name: [] for name in names}
     async with open_store(url) as store:
         client = WorkflowClient(store, registry=registry)
         async with Worker(store, registry=registry, max_concurrent_runs=500):
@@ -135,12 +138,17 @@ async def measure(
             )
             for _ in range(rounds):
                 for name in names:
+                    before = time.process_time()
                     figures[name].append(await end_to_end(client, name, runs))
+                    spent[name].append((time.process_time() - before) / runs * 1e6)
             stop.set()
             churned = await going
     if churning:
         print(f"   (churned {churned} full keys meanwhile)")
-    return {name: statistics.median(values) for name, values in figures.items()}
+    return (
+        {name: statistics.median(values) for name, values in figures.items()},
+        {name: min(values) for name, values in spent.items()},
+    )
 
 
 async def prepared(url: str, keys: int, queued: int) -> None:
@@ -151,10 +159,13 @@ async def prepared(url: str, keys: int, queued: int) -> None:
     print(f"   ({keys} full keys and {queued} queued made in {time.perf_counter() - began:.0f} s)")
 
 
-def _table(title: str, figures: dict[str, float], of: str) -> None:
+def _table(title: str, figures: dict[str, float], spent: dict[str, float], of: str) -> None:
     print(f"\n{title}")
     for name, value in figures.items():
-        print(f"   {name:12} {value:8.0f} runs/s   {value / figures[of]:5.2f} of {of}")
+        print(
+            f"   {name:12} {value:8.0f} runs/s   {value / figures[of]:5.2f} of {of}"
+            f"   cpu {spent[name]:6.1f} µs a run   {spent[of] / spent[name]:5.2f}"
+        )
 
 
 async def run(
@@ -164,17 +175,15 @@ async def run(
     results: dict[str, Any] = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.python_version()}"
     }
-    results["empty"] = await measure(make_url("empty"), names, runs, rounds)
-    _table("Nothing queued", results["empty"], "plain")
+    results["empty"], results["empty, cpu"] = await measure(make_url("empty"), names, runs, rounds)
+    _table("Nothing queued", results["empty"], results["empty, cpu"], "plain")
     for backlog_size in queued:
         url = make_url(f"backlog{backlog_size}")
         await prepared(url, keys, backlog_size)
-        results[f"{backlog_size} queued"] = await measure(url, names, runs, rounds, churning=True)
-        _table(
-            f"{backlog_size} queued behind {keys} full keys that churn",
-            results[f"{backlog_size} queued"],
-            "plain",
-        )
+        size = f"{backlog_size} queued"
+        results[size], results[f"{size}, cpu"] = await measure(url, names, runs, rounds, churning=True)
+        title = f"{backlog_size} queued behind {keys} full keys that churn"
+        _table(title, results[size], results[f"{size}, cpu"], "plain")
     if len(queued) == 2:
         small, large = (results[f"{size} queued"] for size in queued)
         for name in names:
@@ -190,6 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--queued", type=int, nargs="*", default=[1_000, 1_000_000])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
+    spare_collector()  # as `pyrula worker` does
     with tempfile.TemporaryDirectory(dir=os.environ.get("PYRULA_BENCH_DIR")) as folder:
         results = asyncio.run(
             run(

@@ -63,13 +63,14 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
 
     Bells are taken round robin over the lanes' ids, so that nobody's flood keeps another waiting.
     """
-    bells = tx.rows("admit.bells", hall.bell, _BELLS)
-    if not bells and hall.bell:
-        bells = tx.rows("admit.bells", b"", _BELLS)
+    after = hall.bell
+    bells = tx.rows("admit.bells", after, _BELLS)
+    if not bells and after:
+        bells = tx.rows("admit.bells", after := b"", _BELLS)
     hall.bell = bells[-1][0] if len(bells) == _BELLS else b""
     if not bells:
         return False
-    tx.many("admit.drop_bell", [(lane,) for lane, _ in bells])
+    tx.run("admit.drop_bells", after, bells[-1][0])
     known = loader.lanes([lane for lane, _ in bells])
     joined = [lane for lane, look in bells if not look and lane in known]
     floor.arrive(known[lane] for lane in joined if known[lane].state == "empty")
@@ -117,8 +118,10 @@ def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tup
 
 
 def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
-    lanes = [rows.lane_row(lane, loader.plans[lane.id]) for lane in changes.lanes]
-    tx.many("admit.lane", [lane for lane in lanes if lane != loader.stored.get(lane[0])])
+    stored = loader.stored
+    moved = [lane for lane in changes.lanes if not rows.is_stored(lane, stored.get(lane.id))]
+    lanes = [rows.lane_row(lane, loader.plans[lane.id]) for lane in moved]
+    tx.many("admit.lane", [lane for lane in lanes if lane != stored.get(lane[0])])
     units = {lane.unit: (lane.workflow, lane.priority) for lane in loader.seen.values()}
     units.update({lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes})
     tx.many(

@@ -5,7 +5,7 @@ belongs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,17 +67,15 @@ def hand_in(
     return tuple(lease for lease, _ in outcomes if lease.seq not in held), freed
 
 
-def leave(tx: Tx, leases: Iterable[Held], *, ended: bool) -> Counter[bytes]:
+def leave(tx: Tx, leases: Sequence[Held], *, ended: bool) -> Counter[bytes]:
     """Have runs whose leases are gone leave their slots, but for those that one which goes on holds while parked.
     Answers the slots to be given back, by gate.
     """
+    noted = [lease.seq for lease in leases if lease.held]
     freed: Counter[bytes] = Counter()
-    noted = []
-    for lease in leases:
-        if lease.held:
-            noted.append(lease.seq)
-        elif lease.slots:
-            freed.update(taken(lease.slots))
+    for slots, n in Counter(lease.slots for lease in leases if not lease.held).items():
+        for gate in taken(slots):
+            freed[gate] += n
     return freed + kept(tx, noted, ended=ended) if noted else freed
 
 

@@ -53,6 +53,16 @@ def lane_row(lane: Lane, plan: bytes) -> Row:
     return (*fixed, *waits, int(lane.resumed), lane.streak)
 
 
+def is_stored(lane: Lane, row: Row | None) -> bool:
+    """Whether an empty lane is stored as it is: `lane_row` of it would be this row."""
+    return (
+        row is not None
+        and lane.state == "empty"
+        and row[6] == 0
+        and (bool(row[11]), row[12]) == (lane.resumed, lane.streak)
+    )
+
+
 def lane_of(row: Row) -> Lane:
     """A lane as written by `lane_row`."""
     id, unit, workflow, priority, gates, _, state, gate, vtime, seq, stamp, resumed, streak = row

@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from pyrula.model.payload import decode
-from pyrula.policies.stamp import GateKind, Stamp, Stamped, gate_id, lane_id, served_name
+from pyrula.policies.stamp import Stamp, Stamped, gate_id, lane_id, served_name
 from pyrula.store.protocol import Submission, Submitted
 from pyrula.store.shard import hold
 from pyrula.store.shard.tx import Tx
@@ -18,21 +18,15 @@ START, WAIT, EXPIRE = 0, 1, 2
 
 
 @lru_cache(maxsize=65536)
-def _lane(
-    workflow: str,
-    priority: int,
-    unit_key: str,
-    gates: tuple[tuple[str, GateKind], ...],
-    keys: tuple[str, ...],
-) -> bytes:
-    ids = tuple(gate_id(name, kind, key) for (name, kind), key in zip(gates, keys, strict=True))
-    return lane_id(workflow, priority, unit_key, ids)
+def _lane(served: str, priority: int, unit_key: str, stamp: Stamp, keys: tuple[str, ...]) -> bytes:
+    ids = tuple(gate_id(gate.name, gate.kind, key) for gate, key in zip(stamp.gates, keys, strict=True))
+    return lane_id(served, priority, unit_key, ids)
 
 
 def lane_of(workflow: str, priority: int, unit_key: str, stamp: Stamp, keys: tuple[str, ...]) -> bytes:
     """The lane of a run that holds no slot."""
     served = served_name(workflow, unit_key, stamp)
-    return _lane(served, priority, unit_key, tuple((gate.name, gate.kind) for gate in stamp.gates), keys)
+    return _lane(served, priority, unit_key, stamp, keys)
 
 
 def put_stamps(tx: Tx, stamps: Sequence[Stamped]) -> None:

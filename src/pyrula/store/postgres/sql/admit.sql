@@ -44,8 +44,9 @@ WITH rung AS (
 SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END
 FROM found ORDER BY lane
 
--- name: drop_bell
-DELETE FROM bells AS b USING unnest($1::bytea[]) AS u (lane) WHERE b.lane = u.lane
+-- name: drop_bells
+-- Those that were looked at: all from one lane to another.
+DELETE FROM bells WHERE lane > $1::bytea AND lane <= $2::bytea
 
 -- name: heads
 SELECT u.lane,

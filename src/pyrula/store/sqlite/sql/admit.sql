@@ -13,8 +13,9 @@ SELECT stamp FROM stamps WHERE id = ?1
 -- name: bells
 SELECT lane, look FROM inbox WHERE lane > ?1 ORDER BY lane LIMIT ?2
 
--- name: drop_bell
-DELETE FROM inbox WHERE lane = ?1
+-- name: drop_bells
+-- Those that were looked at: all from one lane to another.
+DELETE FROM inbox WHERE lane > ?1 AND lane <= ?2
 
 -- name: heads
 SELECT ?1, (SELECT seq FROM queue WHERE lane = ?1 AND resumed = 1 ORDER BY seq LIMIT 1),
