@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,11 @@ from temporalio.worker import Worker
 
 from pyrula.temporal.executions import Lives
 from pyrula.temporal.slots import Gate
+
+DRAIN = 0.005
+"""Seconds without Python's lock before the stop: the SDK's call takes a lock of its own while it keeps Python's, and a
+thread that hands out a local activity has that one while it waits for Python's. Then neither would go on.
+"""
 
 
 class FollowsWorker(SimplePlugin):
@@ -44,6 +50,7 @@ def before_stopping(worker: Worker, tell: Callable[[], None]) -> bool:
     def told() -> None:
         del bridge.initiate_shutdown  # it is the class's again
         tell()
+        threading.Event().wait(DRAIN)
         stop()
 
     bridge.initiate_shutdown = told
