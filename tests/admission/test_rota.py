@@ -128,6 +128,24 @@ def test_a_worker_that_does_not_come_is_waited_for_once_and_then_ever_more_seldo
     assert set(scene.order) == {"a"}
 
 
+def test_a_worker_that_takes_a_while_to_come_is_waited_for_as_long_as_it_takes():
+    scene = Scene("a", "b")
+    quick, slow = scene.sets
+    for _ in range(80):
+        scene.now += 200_000  # a run
+        holder = scene.held[0]
+        if scene.end(holder, quick if holder == "a" else slow):
+            continue
+        if holder == "b":
+            assert scene.turn(quick) == ["a"]
+            continue
+        comes = scene.now + WINDOW * 3 // 2
+        while scene.now < comes and not scene.held:
+            scene.now = min(scene.rows.gates[GATE].wake_at, comes)
+            scene.turn(quick if scene.now < comes else slow)
+    assert "".join(scene.order[-40:]) in ("ab" * 20, "ba" * 20)
+
+
 def test_a_worker_that_comes_again_after_it_was_away_gets_its_turns_again():
     scene = Scene("a", "b", runs=150)
     for _ in range(100):
