@@ -158,6 +158,25 @@ async def test_nothing_is_left_for_a_worker_that_is_gone(store: Store, clock: Vi
         (first,) = [each for each in await crew.hands["a"].end(first) if "-" not in each]
 
 
+async def test_a_drain_executes_what_it_left_for_a_worker_that_does_not_come(store_url: str) -> None:
+    registry = Registry()
+
+    @workflow(registry=registry, concurrency=Limit(key=None, max=1, shared="g"))
+    async def mine(ctx: object) -> None: ...
+
+    async with open_store(store_url) as store:
+        other = Hands(store, VirtualClock(), "w-other")
+        other.declare("theirs", concurrency=Limit(key=None, max=1, shared="g"))
+        await other.register()
+        await other.submit_many("theirs", ["first", "second"])
+        assert await other.turn() == ["first"]
+        client = WorkflowClient(store, registry)
+        runs = await client.submit_many("mine", [{}] * 10)
+        await other.end("first", wanted=0)
+        await Worker(store, [mine]).drain()
+        assert {str((await client.get(run_id)).state) for run_id in runs} == {"completed"}
+
+
 async def test_a_worker_behind_anothers_backlog_finishes_long_before_that_is_done(shared_url: str) -> None:
     """With real workers on two connections, each of one workflow."""
     registry = Registry()

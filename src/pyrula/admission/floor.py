@@ -109,6 +109,7 @@ class Floor:
             starts=self._starts,
             more=self._more,
             left=rows.left <= 0 and (bool(self._dirty) or self._bench.occupied),
+            waits=self._rotas.left,
             next_at=min(later, default=None),
             rung=frozenset(self._rung),
         )

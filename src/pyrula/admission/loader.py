@@ -88,5 +88,6 @@ class Changes:
     starts: Sequence[Start] = ()  # take these out of their lanes' queues
     more: bool = False  # work is left that could not be done within the budget: take another turn at once
     left: bool = False  # wanted no more, though more may be able to start: a worker that has room is to know
+    waits: bool = False  # room was left for other workers, for a moment
     next_at: int | None = None  # µs; the earliest wake time of the gates above
     rung: frozenset[str] = field(default_factory=frozenset)  # workflows this worker doesn't serve that may go

@@ -30,6 +30,7 @@ class Rotas:
         self._now = now
         self._rung = rung
         self._mark = mark
+        self.left = False  # a place was left for others
         self._me = rows.loader.served
         self._others: Mapping[bytes, tuple[Collection[str], int]] | None = None
 
@@ -58,6 +59,7 @@ class Rotas:
             return False
         if not rota.until:
             self._open(gate, rota, owed)
+        self.left = True
         return True
 
     def started(self, gate: Gate, stamp: Stamp, waiting: Callable[[Gate], Collection[str]]) -> None:

@@ -100,6 +100,7 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The answer of a turn. refused: outcomes of leases that were lost. next_in: µs until something is due
     (0: take another turn at once; None: nothing is). now: store time. lost: this incarnation itself is not
     alive any more. rung: workflows that this worker doesn't serve whose runs may start: theirs are to be told.
+    waits: room was left for those, until `next_in` at most.
     limiters: a change of its limiters made from elsewhere: its number, and JSON
     (`pyrula.limiters.wire`). nows: the time of each of several shards: what a run waits for is due by its own.
     """
@@ -113,6 +114,7 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limiters: tuple[int, bytes] | None = None
     nows: Mapping[int, int] = {}
     rung: frozenset[str] = frozenset()
+    waits: bool = False
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,9 +33,9 @@ class Hall:
 
 def admit(
     tx: Tx, request: TurnRequest, hall: Hall, freed: Mapping[bytes, int]
-) -> tuple[tuple[Claim, ...], bool, frozenset[str]]:
-    """Answers the runs that this worker may start now, leased to it, whether another turn has work to do, and for
-    which workflows other workers have. freed: slots that were given back in this turn and are still counted as in
+) -> tuple[tuple[Claim, ...], bool, Changes]:
+    """Answers the runs that this worker may start now, leased to it, whether another turn has work to do, and what
+    else came of it. freed: slots that were given back in this turn and are still counted as in
     use, by gate.
     """
     served = hall.serves.get(request.incarnation)
@@ -51,11 +51,11 @@ def admit(
     changes = floor.changes()
     _write(tx, changes, loader)
     if not starts:
-        return (), more or changes.more, changes.rung
+        return (), more or changes.more, changes
     epoch += 1
     tx.run("admit.turn", epoch, changes.vtime)
     claims = _hand_out(tx, request.incarnation, starts, epoch, loader, hall)
-    return claims, more or changes.more, changes.rung
+    return claims, more or changes.more, changes
 
 
 def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool:

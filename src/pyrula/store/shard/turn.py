@@ -20,7 +20,7 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
     refused, freed = hand_in(tx, request.incarnation, worker_id, request.outcomes)
     more = reap(tx)
     more = drain(tx, hall.shard, broom) or more
-    claims, more_to_admit, rung = admit(tx, request, hall, freed)
+    claims, more_to_admit, changes = admit(tx, request, hall, freed)
     return Handed(
         now=tx.now,
         claims=claims,
@@ -30,7 +30,8 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
         next_in=0
         if more or more_to_admit
         else next_due(tx, request.incarnation, broom, room=len(claims) < request.wanted),
-        rung=rung,
+        rung=changes.rung,
+        waits=changes.waits,
     )
 
 

@@ -198,6 +198,7 @@ class Turns:
             lost=any(seat.lost for seat in life.seats) and not any(seat.registered for seat in life.seats),
             limiters=max(changes, default=None),
             nows={seat.shard: handed.now for seat, handed in came},
+            waits=any(handed.waits for _, handed in came),
         )
 
     async def close(self) -> None:

@@ -55,6 +55,7 @@ class Turns:
     async def until_stopped(self, *, drain: bool = False) -> None:
         """Take turns until stopped, or lost; with `drain`, until nothing is due now and nothing executes."""
         executions = self._executions
+        left_until = 0  # what other workers have not taken by then is due here
         while self.lost is None:
             self._wake.clear()
             outcomes = executions.take()
@@ -73,7 +74,9 @@ class Turns:
                     self.resting = False
                 continue
             idle = not (handed.claims or executions.bodies or executions.waiting)
-            if drain and idle and room.runs and handed.next_in != 0:
+            if handed.waits and handed.next_in is not None:
+                left_until = self._clock.monotonic() + handed.next_in
+            if drain and idle and room.runs and handed.next_in != 0 and self._clock.monotonic() >= left_until:
                 return
             if self.stopping and idle:
                 return
