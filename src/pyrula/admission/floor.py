@@ -216,7 +216,7 @@ class Floor:
             else:
                 self._mark(gate)
             take(gate, stamp, self._now)
-            if gate.heralds or gate.rota is not None:
+            if gate.rota is not None or len(gate.heralds) > (lane.workflow in gate.heralds):
                 self._rotas.started(gate, stamp, self._lines.workflows)
             rows.changed_gates.add(gate_id)
         clock = rows.clock(lane.priority)
