@@ -86,7 +86,10 @@ class Rows:
         missing = [gate for gate in wanted if gate not in self.gates]
         if not missing:
             return
-        self.adopt_gates(self.loader.gates(missing).values())
+        found = self.loader.gates(missing)
+        self.adopt_gates(found.values())
+        if len(found) == len(missing):
+            return
         for lane in lanes:
             heads = lane.back.heads or lane.fresh.heads
             for gate, number in zip(lane.gates, heads[0].numbers if heads else (), strict=False):

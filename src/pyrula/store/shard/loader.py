@@ -68,6 +68,7 @@ class ShardLoader:
         self.plans: dict[LaneId, bytes] = {}
         self.seen: dict[LaneId, Lane] = {}
         self.stored: dict[LaneId, Row] = {}
+        self._units: dict[UnitId, Unit] = {}  # those that came with their lanes, until they are asked for
         self.served = rows.served_digest(served)
 
     def stamp(self, digest: bytes) -> Stamp:
@@ -84,11 +85,19 @@ class ShardLoader:
         return lane
 
     def lanes(self, ids: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
-        found = (self._lane(row) for row in self._tx.match("loader.lane", [(id,) for id in ids]))
-        return {lane.id: lane for lane in found}
+        found = {}
+        for row in self._tx.match("loader.lane", [(id,) for id in ids]):
+            found[row[0]] = self._lane(row)
+            if row[_LANE] is not None:
+                self._units[row[1]] = Unit(row[1], row[_LANE], row[_LANE + 1])
+        return found
 
     def units(self, ids: Sequence[UnitId]) -> Mapping[UnitId, Unit]:
-        return {row[0]: Unit(*row) for row in self._tx.match("loader.unit", [(id,) for id in ids])}
+        found = {id: self._units.pop(id) for id in ids if id in self._units}
+        if len(found) < len(ids):
+            missing = [(id,) for id in ids if id not in found]
+            found |= {row[0]: Unit(*row) for row in self._tx.match("loader.unit", missing)}
+        return found
 
     def gates(self, ids: Sequence[GateId]) -> Mapping[GateId, Gate]:
         return {row[0]: self._gate(row) for row in self._tx.match("loader.gate", [(id,) for id in ids])}

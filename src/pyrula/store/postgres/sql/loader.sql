@@ -1,8 +1,10 @@
 -- name: lane
+-- With its unit, which whoever looks at a lane needs next.
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak
+       l.resumed, l.streak, x.vtime, x.ready
 FROM unnest($1::bytea[]) AS u (id)
-CROSS JOIN LATERAL (SELECT * FROM lanes AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS l
+CROSS JOIN LATERAL (SELECT * FROM lanes AS y WHERE y.id = u.id ORDER BY y.v DESC LIMIT 1) AS l
+LEFT JOIN LATERAL (SELECT y.vtime, y.ready FROM units AS y WHERE y.id = l.unit ORDER BY y.v DESC LIMIT 1) AS x ON true
 
 -- name: unit
 SELECT x.id, x.vtime, x.ready

@@ -1,6 +1,8 @@
 -- name: lane
-SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak
-FROM lanes WHERE id = ?1
+-- With its unit, which whoever looks at a lane needs next.
+SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
+       l.resumed, l.streak, u.vtime, u.ready
+FROM lanes AS l LEFT JOIN units AS u ON u.id = l.unit WHERE l.id = ?1
 
 -- name: unit
 SELECT id, vtime, ready FROM units WHERE id = ?1
