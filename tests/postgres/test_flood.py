@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 
 from pyrula.model.outcome import Completed
 from pyrula.workflows import Limit, Registry, WorkflowClient, open_store, workflow
 from tests.cases.hand import Hand
+from tests.postgres.server import Server
+from tests.postgres.work import multiply
 
-FLOOD = 20_000
+FLOOD = 100_000
 registry = Registry()
 
 
@@ -21,13 +24,17 @@ async def work(ctx: Any, tenant: str) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_a_first_run_is_handed_out_within_two_turns(url: str) -> None:
+async def test_a_first_run_is_handed_out_within_two_turns(
+    url: str, postgres_server: Server, schema: str
+) -> None:
     async with open_store(url) as store, open_store(url) as theirs:
         client, flooding = WorkflowClient(store, registry), WorkflowClient(theirs, registry)
         hand = Hand(store, work, "hand")
         await hand.register()
-        for _ in range(FLOOD // 1000):
-            await flooding.submit_many("w", [{"tenant": "flood"}] * 1000)
+        first = await flooding.submit("w", {"tenant": "flood"})
+        with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+            multiply(connection, schema, first, FLOOD - 1)
+        assert (await store.overview())["queued"] == FLOOD
         flood = asyncio.ensure_future(_keep_coming(flooding))
         try:
             for number in range(10):

@@ -11,7 +11,7 @@ import pytest
 from pyrula.workflows import open_store
 from tests.postgres.pooler import Pooler
 from tests.postgres.server import Server
-from tests.postgres.work import client_of, working
+from tests.postgres.work import client_of, until_asleep, working
 
 
 def through(server: Server, pooler: Pooler, schema: str, listen: bool) -> str:
@@ -37,7 +37,7 @@ async def test_a_submit_elsewhere_is_heard_over_the_direct_connection(
     url = through(postgres_server, pooler, schema, listen=True)
     async with working(url) as client, open_store(url) as other:
         await client.result(await client.submit("double", {"n": 1}), timeout=10)
-        await asyncio.sleep(0.5)  # the worker has gone to sleep
+        await asyncio.wait_for(until_asleep(postgres_server.url(schema)), 30)
         loop = asyncio.get_running_loop()
         began = loop.time()
         run_id = await client_of(other).submit("double", {"n": 2})

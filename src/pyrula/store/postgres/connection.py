@@ -33,7 +33,9 @@ _BESIDE: Final = {block: f"{block}_beside" for block in ("submit.timer", "submit
 _COMMENT = re.compile(r"^--.*$", re.MULTILINE)
 _MODIFIES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 _FORGET_EVERY: Final = 1000
-_NO_SCANS: Final = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off"
+_NO_SCANS: Final = (
+    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off"
+)
 _DONE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 

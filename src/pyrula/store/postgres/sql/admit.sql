@@ -147,8 +147,10 @@ LEFT JOIN LATERAL (
 WHERE g.id = u.id AND g.v = newest.v
 
 -- name: leave
-DELETE FROM queue AS q USING unnest($1::bytea[], $2::integer[], $3::bigint[]) AS u (lane, resumed, seq)
-WHERE q.lane = u.lane AND q.resumed = u.resumed AND q.seq = u.seq
+DELETE FROM queue WHERE ctid = ANY(ARRAY(
+    SELECT x.ctid FROM unnest($1::bytea[], $2::integer[], $3::bigint[]) AS u (lane, resumed, seq)
+    CROSS JOIN LATERAL (
+        SELECT q.ctid FROM queue AS q WHERE q.lane = u.lane AND q.resumed = u.resumed AND q.seq = u.seq OFFSET 0) AS x))
 
 -- name: lease
 INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, slots, held)

@@ -1,12 +1,13 @@
 -- name: begin_locked
 -- Differs: several statements in one round trip. The lock first, then the time: whoever waited for the lock must not go
--- by a time read before. A plan is made once and kept, maybe while the tables are empty: so it may not scan them.
+-- by a time read before. A plan is made once and kept, maybe while the tables are empty: so it may not scan them, nor sort
+-- what an index has in order.
 BEGIN;
 SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout', '2s', true),
        set_config('statement_timeout', '2s', true), set_config('idle_in_transaction_session_timeout', '2s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('jit', 'off', true);
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
 SELECT pg_advisory_xact_lock({lock});
 SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
@@ -33,7 +34,7 @@ SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout',
        set_config('statement_timeout', '10s', true), set_config('idle_in_transaction_session_timeout', '10s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('jit', 'off', true);
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
 SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0, 0
 FROM clock ORDER BY number DESC LIMIT 1
 

@@ -9,14 +9,14 @@ WHERE r.seq = u.seq AND r.state = 'open'
 RETURNING r.run_id, r.parent
 
 -- name: slots
-SELECT s.gate, s.seq, s.held FROM unnest($1::bigint[]) AS u (seq) JOIN slots AS s ON s.seq = u.seq
+SELECT gate, seq, held FROM slots WHERE seq = ANY($1::bigint[])
 
 -- name: holders
 -- Those of these runs that keep a slot while parked.
-SELECT s.seq FROM unnest($1::bigint[]) AS u (seq) JOIN slots AS s ON s.seq = u.seq WHERE s.held = 1
+SELECT seq FROM slots WHERE seq = ANY($1::bigint[]) AND held = 1
 
 -- name: leave_all
-DELETE FROM slots AS s USING unnest($1::bigint[]) AS u (seq) WHERE s.seq = u.seq AND s.held = 0 RETURNING s.gate
+DELETE FROM slots WHERE seq = ANY($1::bigint[]) AND held = 0 RETURNING gate
 
 -- name: leave
 DELETE FROM slots AS s USING unnest($1::bytea[], $2::bigint[]) AS u (gate, seq) WHERE s.gate = u.gate AND s.seq = u.seq

@@ -2,10 +2,11 @@
 -- Only the live lease of this very claim counts.
 SELECT l.seq, l.claimed_at, l.slots, l.held, l.signal
 FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (seq, epoch, worker)
-JOIN leases AS l ON l.seq = u.seq AND l.epoch = u.epoch AND l.worker = u.worker
+CROSS JOIN LATERAL (SELECT * FROM leases AS x WHERE x.seq = u.seq OFFSET 0) AS l
+WHERE l.epoch = u.epoch AND l.worker = u.worker
 
 -- name: drop_lease
-DELETE FROM leases AS l USING unnest($1::bigint[]) AS u (seq) WHERE l.seq = u.seq
+DELETE FROM leases WHERE seq = ANY($1::bigint[])
 
 -- name: unseat
 UPDATE runs AS r SET parked = u.parked, started_at = coalesce(r.started_at, u.claimed_at)

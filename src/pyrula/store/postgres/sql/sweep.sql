@@ -17,12 +17,23 @@ DELETE FROM event_ids AS e USING unnest($1::bigint[]) AS u (seq) WHERE e.seq = u
 DELETE FROM runs AS r USING unnest($1::bigint[]) AS u (seq) WHERE r.seq = u.seq
 
 -- name: empty_lanes
--- A lane that is needed again is made again, out of the run that joins it.
-SELECT l.id FROM (
-    SELECT DISTINCT ON (id) id, state FROM lanes WHERE id > $1::bytea ORDER BY id, v DESC LIMIT $2::bigint) AS l
+-- A lane that is needed again is made again, out of the run that joins it. Differs: goes down from the place, to meet the
+-- newest version of each first; and looks for runs and bells behind the known fronts.
+WITH RECURSIVE near AS (
+    (SELECT id, state, low, low_resumed, 1 AS n FROM lanes WHERE id < $1::bytea ORDER BY id DESC, v DESC LIMIT 1)
+    UNION ALL
+    SELECT l.* FROM near CROSS JOIN LATERAL (
+        SELECT x.id, x.state, x.low, x.low_resumed, near.n + 1 FROM lanes AS x WHERE x.id < near.id
+        ORDER BY x.id DESC, x.v DESC LIMIT 1
+    ) AS l
+    WHERE near.n < $2::bigint
+)
+SELECT l.id FROM near AS l
 WHERE l.state = 0
-  AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = l.id)
-  AND NOT EXISTS (SELECT 1 FROM inbox AS i WHERE i.lane = l.id)
+  AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = l.id AND q.resumed = 0 AND q.seq >= l.low)
+  AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = l.id AND q.resumed = 1 AND q.seq >= l.low_resumed)
+  AND l.id NOT IN (
+      SELECT i.lane FROM inbox AS i WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1))
   AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = l.id)
 
 -- name: lane
