@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from pyrula.store.sharded import courier, turns
 from tests.postgres.schemas import Schemas
 from tests.postgres.server import Server
 
-__all__ = ["postgres_schemas", "postgres_server", "shared_url", "store_kind", "store_url"]
+__all__ = ["patient_turns", "postgres_schemas", "postgres_server", "shared_url", "store_kind", "store_url"]
 
 VARIABLE = "PYRULA_TEST_STORES"
 KINDS = {
@@ -80,6 +81,13 @@ def store_kind(request: pytest.FixtureRequest) -> str:
 def store_url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """A store of that kind that nobody has used."""
     return made(store_kind, tmp_path, request)
+
+
+@pytest.fixture(autouse=True)
+def patient_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn goes on without a shard that takes longer than a second; on a busy machine each may, and none is slow."""
+    monkeypatch.setattr(turns, "_PATIENCE_SECONDS", 20.0)
+    monkeypatch.setattr(courier, "_PATIENCE_SECONDS", 20.0)
 
 
 @pytest.fixture(params=[kind for kind in kinds() if kind in SHARED])

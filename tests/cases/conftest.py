@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from tests.cases.fleet import Fleet
 from tests.cases.scene import Bystander, Scene
-from tests.stores import postgres_schemas, postgres_server, shared_url, store_kind, store_url
+from tests.stores import patient_turns, postgres_schemas, postgres_server, shared_url, store_kind, store_url
 
-__all__ = ["postgres_schemas", "postgres_server", "shared_url", "store_kind", "store_url"]
+__all__ = ["patient_turns", "postgres_schemas", "postgres_server", "shared_url", "store_kind", "store_url"]
 
 
 @pytest_asyncio.fixture

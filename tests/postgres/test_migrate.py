@@ -105,8 +105,11 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
     with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
         connection.execute(f"ALTER TABLE {schema}.gates DROP COLUMN closed_by")
         connection.execute(f"INSERT INTO {schema}.slots SELECT slots, seq, 0 FROM {schema}.leases")
+        connection.execute(f"CREATE INDEX queue_seq ON {schema}.queue (seq)")
     set_version(postgres_server, schema, 1)
     assert migrate.bring_schema_forward(address(url)) == (1, migrate.VERSION)
+    with psycopg.connect(postgres_server.url()) as connection:
+        assert connection.execute("SELECT to_regclass(%s)", (f"{schema}.queue_seq",)).fetchone() == (None,)
     hands.store = open_store(url, clock=clock)
     assert await hands.store.check() == []
     assert await hands.end("a0") == ["a1"]

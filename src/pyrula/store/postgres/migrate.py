@@ -12,8 +12,8 @@ from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
 from pyrula.store.postgres.address import Address
 from pyrula.store.statements import statements
 
-VERSION: Final = 2
-_STEPS: Final = {1: "to_2"}
+VERSION: Final = 3
+_STEPS: Final = {1: "to_2", 2: "to_3"}
 """Version that a step starts from → its block in migrate.sql; it leads to the next one."""
 _PACKAGE: Final = "pyrula.store.postgres"
 
@@ -81,8 +81,13 @@ def _mismatch(address: Address, version: int) -> str:
 
 def _identity(connection: psycopg.Connection[Any], address: Address) -> tuple[int, str, int, int] | None:
     """(version, store, shard, shards), or None if there is no such store."""
-    there = connection.execute("SELECT to_regclass(%s)", (f'"{address.schema}".meta',)).fetchone()
-    if there is None or there[0] is None:
+    # Not to_regclass: it may answer by what the session remembers, and miss what was made while it waited for the lock.
+    there = connection.execute(
+        "SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relname = 'meta'",
+        (address.schema,),
+    ).fetchone()
+    if there is None:
         return None
     query = sql.SQL("SELECT version, store, shard, shards FROM {}.meta").format(
         sql.Identifier(address.schema)

@@ -119,7 +119,6 @@ CREATE TABLE queue (           -- runs that could start but for their gates
     stamp      bytea   NOT NULL,
     PRIMARY KEY (lane, resumed, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
-CREATE INDEX queue_seq ON queue (seq);
 
 CREATE TABLE lanes (
     id         bytea   NOT NULL,
