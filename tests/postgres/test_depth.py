@@ -8,6 +8,7 @@ PYRULA_TEST_SNAPSHOT_SECONDS=600 how long the snapshot is held open before it is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -94,8 +95,12 @@ def _processor_time(server: Server) -> float:
         pids = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         ).fetchall()
-    times = [psutil.Process(pid).cpu_times() for (pid,) in pids]
-    return time.process_time() + sum(each.user + each.system for each in times)
+    spent = time.process_time()
+    for (pid,) in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):  # one that leaves now
+            times = psutil.Process(pid).cpu_times()
+            spent += times.user + times.system
+    return spent
 
 
 @pytest.mark.timeout(7200)

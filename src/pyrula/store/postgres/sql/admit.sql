@@ -16,9 +16,9 @@ SELECT stamp FROM stamps WHERE id = $1::bytea
 -- turn has no time for: that is where the turns go round. A run that comes in before the known front of its lane (its
 -- transaction committed late, or it comes back) lowers the front, and its lane's head is looked at.
 WITH rung AS (
-         DELETE FROM inbox WHERE (xid, id) IN (
-             SELECT i.xid, i.id FROM inbox AS i
-             WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) ORDER BY i.xid, i.id LIMIT 20000)
+         DELETE FROM inbox WHERE ctid = ANY(ARRAY(
+             SELECT i.ctid FROM inbox AS i
+             WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) ORDER BY i.xid, i.id LIMIT 20000))
          RETURNING lane, look, seq, seq_resumed),
      known AS (SELECT * FROM bells WHERE lane > $1::bytea ORDER BY lane LIMIT $2::bigint),
      chosen AS (

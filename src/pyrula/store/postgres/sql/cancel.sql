@@ -18,7 +18,7 @@ WHERE q.lane = u.lane AND q.resumed IN (0, 1) AND q.seq = u.seq
 RETURNING q.lane
 
 -- name: timers
-DELETE FROM timers AS t USING unnest($1::bigint[]) AS u (seq) WHERE t.seq = u.seq
+DELETE FROM timers WHERE seq = ANY($1::bigint[])
 
 -- name: wall_timers
-DELETE FROM wall_timers AS t USING unnest($1::bigint[]) AS u (seq) WHERE t.seq = u.seq
+DELETE FROM wall_timers WHERE seq = ANY($1::bigint[])

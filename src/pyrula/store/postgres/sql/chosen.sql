@@ -28,7 +28,7 @@ SELECT c.run_id, c.times
 FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq JOIN chosen AS c ON c.run_id = r.run_id
 
 -- name: drop
-DELETE FROM chosen AS c USING unnest($1::text[]) AS u (run_id) WHERE c.run_id = u.run_id
+DELETE FROM chosen WHERE run_id = ANY($1::text[])
 
 -- name: farewell
 DELETE FROM chosen AS c USING unnest($1::text[], $2::bigint[]) AS u (run_id, times)

@@ -18,9 +18,9 @@ FROM clock AS c ORDER BY number DESC LIMIT 1
 -- Timers that were set beside the lock, brought to where turns look; what was due meanwhile is due now.
 WITH last AS (SELECT inbox, timers FROM clock ORDER BY number DESC LIMIT 1),
      arrived AS (
-         DELETE FROM arrivals WHERE (xid, id) IN (
-             SELECT a.xid, a.id FROM arrivals AS a
-             WHERE a.xid >= (SELECT inbox FROM last) ORDER BY a.xid, a.id LIMIT 20000)
+         DELETE FROM arrivals WHERE ctid = ANY(ARRAY(
+             SELECT a.ctid FROM arrivals AS a
+             WHERE a.xid >= (SELECT inbox FROM last) ORDER BY a.xid, a.id LIMIT 20000))
          RETURNING wall, due, seq, kind),
      walled AS (INSERT INTO wall_timers (wall_due, seq) SELECT due, seq FROM arrived WHERE wall ON CONFLICT DO NOTHING)
 INSERT INTO timers (due, seq, kind)

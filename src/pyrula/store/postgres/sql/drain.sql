@@ -8,12 +8,16 @@ ORDER BY due, seq, kind LIMIT $2::bigint
 SELECT wall_due, seq FROM wall_timers WHERE wall_due <= $1::bigint ORDER BY wall_due, seq LIMIT $2::bigint
 
 -- name: drop_timer
-DELETE FROM timers AS t USING unnest($1::bigint[], $2::bigint[], $3::integer[]) AS u (due, seq, kind)
-WHERE t.due = u.due AND t.seq = u.seq AND t.kind = u.kind
+DELETE FROM timers WHERE ctid = ANY(ARRAY(
+    SELECT x.ctid FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS u (due, seq, kind)
+    CROSS JOIN LATERAL (
+        SELECT t.ctid FROM timers AS t WHERE t.due = u.due AND t.seq = u.seq AND t.kind = u.kind OFFSET 0) AS x))
 
 -- name: drop_wall_timer
-DELETE FROM wall_timers AS t USING unnest($1::bigint[], $2::bigint[]) AS u (wall_due, seq)
-WHERE t.wall_due = u.wall_due AND t.seq = u.seq
+DELETE FROM wall_timers WHERE ctid = ANY(ARRAY(
+    SELECT x.ctid FROM unnest($1::bigint[], $2::bigint[]) AS u (wall_due, seq)
+    CROSS JOIN LATERAL (
+        SELECT t.ctid FROM wall_timers AS t WHERE t.wall_due = u.wall_due AND t.seq = u.seq OFFSET 0) AS x))
 
 -- name: start
 UPDATE runs AS r SET parked = NULL FROM unnest($1::bigint[]) AS u (seq)

@@ -13,7 +13,7 @@ UPDATE event_ids AS e SET buffer = NULL, seq = u.seq FROM unnest($1::bigint[], $
 WHERE e.buffer = u.buffer
 
 -- name: drop_events
-DELETE FROM buffered_events AS e USING unnest($1::bigint[]) AS u (buffer) WHERE e.buffer = u.buffer
+DELETE FROM buffered_events WHERE buffer = ANY($1::bigint[])
 
 -- name: drop
-DELETE FROM buffers AS b USING unnest($1::bigint[]) AS u (id) WHERE b.id = u.id
+DELETE FROM buffers WHERE id = ANY($1::bigint[])

@@ -18,7 +18,7 @@ SELECT id, message FROM outbox WHERE id > $1::bigint ORDER BY id LIMIT $2::bigin
 DELETE FROM outbox WHERE shard = $1::bigint AND id <= $2::bigint
 
 -- name: drop_one
-DELETE FROM outbox AS o USING unnest($1::bigint[]) AS u (id) WHERE o.id = u.id
+DELETE FROM outbox WHERE id = ANY($1::bigint[])
 
 -- name: last
 SELECT last FROM received WHERE shard = $1::bigint

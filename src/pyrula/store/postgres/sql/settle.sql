@@ -33,7 +33,7 @@ FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], $6:
 WHERE s.seq = u.seq AND s.branch = u.branch AND s.number = u.number AND s.status = 'waiting'
 
 -- name: take
-DELETE FROM events AS e USING unnest($1::bigint[]) AS u (id) WHERE e.id = u.id
+DELETE FROM events WHERE id = ANY($1::bigint[])
 
 -- name: unpark
 UPDATE runs AS r SET parked = NULL FROM unnest($1::bigint[]) AS u (seq)

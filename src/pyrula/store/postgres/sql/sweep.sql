@@ -5,16 +5,16 @@ WHERE r.finished_at < $1::bigint
 ORDER BY r.finished_at LIMIT $2::bigint
 
 -- name: steps
-DELETE FROM steps AS s USING unnest($1::bigint[]) AS u (seq) WHERE s.seq = u.seq
+DELETE FROM steps WHERE seq = ANY($1::bigint[])
 
 -- name: events
-DELETE FROM events AS e USING unnest($1::bigint[]) AS u (seq) WHERE e.seq = u.seq
+DELETE FROM events WHERE seq = ANY($1::bigint[])
 
 -- name: event_ids
-DELETE FROM event_ids AS e USING unnest($1::bigint[]) AS u (seq) WHERE e.seq = u.seq
+DELETE FROM event_ids WHERE seq = ANY($1::bigint[])
 
 -- name: run
-DELETE FROM runs AS r USING unnest($1::bigint[]) AS u (seq) WHERE r.seq = u.seq
+DELETE FROM runs WHERE seq = ANY($1::bigint[])
 
 -- name: empty_lanes
 -- A lane that is needed again is made again, out of the run that joins it. Differs: goes down from the place, to meet the
@@ -37,7 +37,7 @@ WHERE l.state = 0
   AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = l.id)
 
 -- name: lane
-DELETE FROM lanes AS l USING unnest($1::bytea[]) AS u (id) WHERE l.id = u.id
+DELETE FROM lanes WHERE id = ANY($1::bytea[])
 
 -- name: slot_gates
 -- Their key ends in the id of the run that held the slot, behind the digits of the gate's id.

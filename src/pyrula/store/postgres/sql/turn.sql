@@ -12,5 +12,4 @@ SELECT seq, epoch, signal FROM leases WHERE worker = $1::text AND signal IN (1, 
 
 -- name: told
 -- 4 marks a cancel that was told: it still decides how the run ends, and is not told again.
-UPDATE leases AS l SET signal = CASE WHEN l.signal & 2 <> 0 THEN 6 ELSE 0 END
-FROM unnest($1::bigint[]) AS u (seq) WHERE l.seq = u.seq
+UPDATE leases SET signal = CASE WHEN signal & 2 <> 0 THEN 6 ELSE 0 END WHERE seq = ANY($1::bigint[])
