@@ -122,6 +122,20 @@ def test_a_file_of_400_lines_is_caught_and_one_of_399_is_not(tree: Tree) -> None
     ]
 
 
+def test_the_page_is_counted_as_all_else_but_not_the_library_that_it_ships(tree: Tree) -> None:
+    static = "src/pyrula/web/static"
+    tree.plant(f"{static}/page.js", "a();\n" * 399)
+    tree.plant(f"{static}/uplot.js", "a();\n" * 400)
+    tree.plant("tests/web/axe/axe.min.js", "a();\n" * 400)
+    assert rules.long_files(tree.root) == []
+    tree.plant(f"{static}/page.css", "a { b: c; }\n" * 400)
+    tree.plant(f"{static}/views/run.js", "a();\n" * 400)
+    assert [line.split(":")[0] for line in rules.long_files(tree.root)] == [
+        f"{static}/page.css",
+        f"{static}/views/run.js",
+    ]
+
+
 @pytest.mark.parametrize(
     "text", ["https://files.python" + "hosted.org/x", "index = py" + "pi.org", "at /wor" + "k/main"]
 )

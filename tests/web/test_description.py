@@ -36,7 +36,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 # These answer for as long as they are listened to, or are the page's own files.
-_LEFT_OUT = ("/ui/live", "/static/{file}")
+_LEFT_OUT = ("/ui/live", "/static/{file:path}")
 
 
 class _Serving(threading.Thread):

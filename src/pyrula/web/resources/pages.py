@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Final, get_args
 
 from starlette.responses import RedirectResponse, Response
@@ -29,17 +31,24 @@ _COOKIE_SECONDS: Final = 12 * 3600
 
 
 @cache
-def _file(name: str) -> tuple[bytes, str, str] | None:
-    """A file of the page: its bytes, media type and tag; None if there is none of that name."""
-    folder = files("pyrula.web").joinpath("static")
-    if name not in {each.name for each in folder.iterdir()}:
-        return None
-    data = folder.joinpath(name).read_bytes()
-    return data, _MEDIA[name.rpartition(".")[2]], f'"{blake2b(data, digest_size=8).hexdigest()}"'
+def _files() -> dict[str, tuple[bytes, str, str]]:
+    """The page's files by their path: bytes, media type and tag. What a request names is only ever looked up here."""
+    return {
+        path: (data, _MEDIA[path.rpartition(".")[2]], f'"{blake2b(data, digest_size=8).hexdigest()}"')
+        for path, data in _below(files("pyrula.web").joinpath("static"))
+    }
+
+
+def _below(folder: Traversable, at: str = "") -> Iterator[tuple[str, bytes]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _below(each, f"{at}{each.name}/")
+        else:
+            yield at + each.name, each.read_bytes()
 
 
 def _served(call: Call, name: str) -> Response:
-    found = _file(name)
+    found = _files().get(name)
     if found is None:
         raise Problem("not_found", f"the page has no file {name[:100]!r}")
     data, media, tag = found
@@ -165,7 +174,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         "GET",
-        "/static/{file}",
+        "/static/{file:path}",
         static,
         "open",
         "A file of the page",

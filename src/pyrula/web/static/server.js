@@ -1,0 +1,119 @@
+/* Talking to the server: who is signed in, single calls, and the live view. */
+import { setClock, withQuery } from "./words.js";
+
+export let session = null; // who is signed in; null: nobody
+export let refusal = ""; // why nobody is, in the server's words
+
+let tell = null;
+/** Whom to tell. view(got): each message; status(): `connected` has changed; signedOut(): the token counts no more. */
+export function listen(to) {
+  tell = to;
+}
+
+export async function call(method, path, body) {
+  const answer = await fetch(path, {
+    method,
+    headers: { "X-Pyrula-Page": "1", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    credentials: "same-origin",
+  });
+  const value = await answer.json().catch(() => ({ detail: `the server answered ${answer.status}` }));
+  if (!answer.ok) {
+    if (answer.status === 401 && path !== "/ui/session") {
+      session = null;
+      tell.signedOut();
+    }
+    throw Object.assign(new Error(value.detail || value.title), { status: answer.status });
+  }
+  return value;
+}
+
+/** Ask who is signed in, unless that is known. */
+export async function whoLooks() {
+  if (!session) {
+    try {
+      session = await call("GET", "/ui/session");
+    } catch (error) {
+      session = null;
+      if (error.status !== 401) refusal = error.message;
+    }
+  }
+  if (session) refusal = "";
+}
+
+/** Whether the token was taken; if not, `refusal` says why. */
+export async function signIn(token) {
+  try {
+    session = await call("POST", "/ui/session", { token });
+    return true;
+  } catch (error) {
+    refusal = error.message;
+    return false;
+  }
+}
+
+export async function signOut() {
+  await call("DELETE", "/ui/session");
+  session = null;
+}
+
+export let connected = null; // null until it is known; then whether the live view comes
+export let lost = "reconnecting…"; // in which word it does not
+
+let source = null;
+let sourceAddress = "";
+let retryTimer = 0;
+const PATIENCE = 2000; // ms of a first connection that need no word
+
+export function watch(view, query) {
+  const address = withQuery("/ui/live", { view, ...query });
+  if (address === sourceAddress && source) return;
+  unwatch();
+  sourceAddress = address;
+  source = new EventSource(address);
+  const mine = source;
+  setTimeout(() => {
+    if (mine === source && connected === null) setConnected(false, "connecting…");
+  }, PATIENCE);
+  mine.addEventListener("hello", (event) => {
+    setClock(JSON.parse(event.data).now);
+    setConnected(true);
+  });
+  mine.addEventListener("message", (event) => {
+    if (mine !== source) return;
+    setConnected(true);
+    tell.view(JSON.parse(event.data));
+  });
+  mine.addEventListener("error", () => {
+    if (mine !== source) return;
+    setConnected(false);
+    if (mine.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+    clearTimeout(retryTimer);
+    retryTimer = setTimeout(async () => {
+      if (mine !== source) return;
+      unwatch();
+      try {
+        session = await call("GET", "/ui/session");
+      } catch (error) {
+        session = null;
+        if (!(error instanceof TypeError)) {
+          tell.signedOut();
+          return;
+        }
+      }
+      watch(view, query);
+    }, 1500);
+  });
+}
+
+export function unwatch() {
+  if (source) source.close();
+  source = null;
+  sourceAddress = "";
+}
+
+function setConnected(is, word = "reconnecting…") {
+  if (connected === is) return;
+  [connected, lost] = [is, word];
+  tell.status();
+}
