@@ -19,6 +19,8 @@ T = TypeVar("T")
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 _CACHE_KIB = 64 * 1024
 _CHECKPOINT_PAGES = 4096
+_STATEMENTS = 128
+"""Prepared statements that are kept: more than turns use, and few, as the driver looks through them for every row."""
 
 Verb = Callable[[Tx], T]
 
@@ -69,7 +71,7 @@ class Connection:
     def __init__(self, path: str, clock: Clock, *, memory: bool, seen: Seen | None = None) -> None:
         self.path = path
         self._clock = clock
-        self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=500)
+        self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=_STATEMENTS)
         # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no
         # WAL, so a heartbeat keeps even readers out, for as long as one update takes: that is waited for.
         self._db.set_busy_timeout(1000 if memory else 0)
