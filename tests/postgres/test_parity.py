@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import psycopg
 import pytest
+from psycopg.pq import ExecStatus
 
 from pyrula.store.statements import statements
+from pyrula.workflows import open_store
+from tests.postgres.server import Server
 
 SQLITE, POSTGRES = statements("pyrula.store.sqlite"), statements("pyrula.store.postgres")
 OWN = {
@@ -60,3 +64,20 @@ def test_the_tables_have_the_same_columns() -> None:
     for table, columns in theirs.items():
         expected = (columns | EXTRA_COLUMNS.get(table, set())) - MOVED_COLUMNS.get(table, set())
         assert ours[table] == expected, table
+
+
+async def test_the_server_takes_every_statement(url: str, postgres_server: Server, schema: str) -> None:
+    """Also those that few tests come to."""
+    async with open_store(url):
+        pass
+    refused = {}
+    with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
+        connection.execute(f"SET search_path = {schema}")
+        for block, text in POSTGRES.items():
+            if block.partition(".")[0] in ("schema", "migrate") or block.startswith("connection.begin"):
+                continue  # several statements in one
+            sql = text.format(schema=schema, channel="c", lock=0) if "{" + "schema}" in text else text
+            result = connection.pgconn.prepare(block.encode(), sql.encode())
+            if result.status != ExecStatus.COMMAND_OK:
+                refused[block] = result.error_message.decode()
+    assert refused == {}

@@ -56,7 +56,7 @@ SELECT DISTINCT r.parent FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON 
 
 -- name: stranger
 -- An ancestor of nobody here any more; its own parent may be one, too.
-DELETE FROM ancestors WHERE run_id = ANY($1::text[])
+DELETE FROM ancestors AS a WHERE a.run_id = ANY($1::text[])
   AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.parent = a.run_id)
   AND NOT EXISTS (SELECT 1 FROM ancestors AS d WHERE d.parent = a.run_id)
 RETURNING a.parent
