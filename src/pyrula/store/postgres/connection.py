@@ -103,6 +103,8 @@ class PostgresTx:
     def run(self, block: str, *params: Any) -> int:
         """Run it; the number of rows it changed."""
         statement = self._blocks[block]
+        if not statement.sql:
+            return 0
         values: Sequence[Any] = [[value] for value in params] if statement.bulk else params
         return self._execute(statement, values).command_tuples or 0
 

@@ -12,26 +12,21 @@ SELECT serves FROM workers WHERE incarnation = $1::text
 SELECT stamp FROM stamps WHERE id = $1::bytea
 
 -- name: bells
--- Differs: takes out all that was appended since the remembered transaction, a lane once, and keeps in bells what this
--- turn has no time for: that is where the turns go round. A run that comes in before the known front of its lane (its
--- transaction committed late, or it comes back) lowers the front, and its lane's head is looked at.
-WITH rung AS (
+-- Differs: takes out what was appended since the remembered transaction, in that order, up to $2 lanes, each once; what it
+-- leaves lies behind all that it took, where the next turn begins. $1: ids are no order here. A run that comes in before
+-- the known front of its lane (its transaction committed late, or it comes back) lowers the front, and its lane's head is
+-- looked at.
+WITH waiting AS MATERIALIZED (
+         SELECT i.ctid AS at, i.lane, row_number() OVER (ORDER BY i.xid, i.id) AS n FROM inbox AS i
+         WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) AND $1::bytea IS NOT NULL
+         ORDER BY i.xid, i.id LIMIT 20000),
+     rung AS (
          DELETE FROM inbox WHERE ctid = ANY(ARRAY(
-             SELECT i.ctid FROM inbox AS i
-             WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) ORDER BY i.xid, i.id LIMIT 20000))
+             SELECT w.at FROM waiting AS w WHERE w.n < coalesce((
+                 SELECT min(n) FROM waiting GROUP BY lane ORDER BY 1 OFFSET $2::bigint LIMIT 1), 20001)))
          RETURNING lane, look, seq, seq_resumed),
-     known AS (SELECT * FROM bells WHERE lane > $1::bytea ORDER BY lane LIMIT $2::bigint),
      chosen AS (
-         SELECT lane, max(look) AS look, min(seq) AS seq, min(seq_resumed) AS seq_resumed
-         FROM (SELECT * FROM rung WHERE lane > $1::bytea UNION ALL SELECT * FROM known) AS u
-         GROUP BY lane ORDER BY lane LIMIT $2::bigint),
-     later AS (
-         INSERT INTO bells (lane, look, seq, seq_resumed)
-         SELECT lane, max(look), min(seq), min(seq_resumed) FROM rung
-         WHERE lane NOT IN (SELECT lane FROM chosen) GROUP BY lane
-         ON CONFLICT (lane) DO UPDATE
-         SET look = greatest(bells.look, excluded.look), seq = least(bells.seq, excluded.seq),
-             seq_resumed = least(bells.seq_resumed, excluded.seq_resumed)),
+         SELECT lane, max(look) AS look, min(seq) AS seq, min(seq_resumed) AS seq_resumed FROM rung GROUP BY lane),
      found AS (
          SELECT c.*, l.v, l.low, l.low_resumed, l.state, l.wait_seq
          FROM chosen AS c
@@ -45,8 +40,7 @@ SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq
 FROM found ORDER BY lane
 
 -- name: drop_bells
--- Those that were looked at: all from one lane to another.
-DELETE FROM bells WHERE lane > $1::bytea AND lane <= $2::bytea
+-- Differs: those from $1 to $2 were taken out as they were read.
 
 -- name: heads
 SELECT u.lane,

@@ -66,14 +66,12 @@ LIMIT $1::bigint
 SELECT id, state, queued FROM (
     SELECT l.id, l.state, EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = l.id) AS queued FROM lanes AS l
 ) AS l
-WHERE (state > 0) <> queued AND NOT EXISTS (SELECT 1 FROM inbox AS i WHERE i.lane = l.id)
-  AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = l.id) LIMIT $1::bigint
+WHERE (state > 0) <> queued AND NOT EXISTS (SELECT 1 FROM inbox AS i WHERE i.lane = l.id) LIMIT $1::bigint
 
 -- name: unknown_lanes
 SELECT q.lane, count(*) FROM queue AS q
 WHERE NOT EXISTS (SELECT 1 FROM lanes AS l WHERE l.id = q.lane)
   AND NOT EXISTS (SELECT 1 FROM inbox AS i WHERE i.lane = q.lane)
-  AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = q.lane)
 GROUP BY q.lane LIMIT $1::bigint
 
 -- name: waiting

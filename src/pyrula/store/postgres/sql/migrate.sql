@@ -6,3 +6,9 @@ DELETE FROM slots AS s USING leases AS l WHERE l.seq = s.seq AND l.held = 0
 -- name: to_3
 -- Differs: SQLite keeps no plan for long. One that was made while the queue was empty could take it for the one of lanes, and walk over all that has left.
 DROP INDEX IF EXISTS queue_seq
+
+-- name: to_4
+-- Differs: bells that a turn has no time for stay where they were rung, in order; kept in a table of their own by lane,
+-- those that were answered would be walked over while an old snapshot is held open.
+INSERT INTO inbox (lane, look, seq, seq_resumed) SELECT lane, look, seq, seq_resumed FROM bells;
+DROP TABLE bells

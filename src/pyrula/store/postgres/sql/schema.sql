@@ -96,12 +96,6 @@ CREATE TABLE inbox (           -- bells rung by whoever appends: never waited fo
     seq_resumed bigint,                   -- … and the first resumed one
     PRIMARY KEY (xid, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
-CREATE TABLE bells (           -- bells that a turn had no time for
-    lane       bytea   PRIMARY KEY,
-    look       integer NOT NULL,
-    seq        bigint,
-    seq_resumed bigint
-);
 CREATE TABLE arrivals (        -- timers set by whoever appends, on their way to timers and wall_timers
     xid        bigint  NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
     id         bigint  GENERATED ALWAYS AS IDENTITY,

@@ -34,7 +34,6 @@ WHERE l.state = 0
   AND NOT EXISTS (SELECT 1 FROM queue AS q WHERE q.lane = l.id AND q.resumed = 1 AND q.seq >= l.low_resumed)
   AND l.id NOT IN (
       SELECT i.lane FROM inbox AS i WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1))
-  AND NOT EXISTS (SELECT 1 FROM bells AS b WHERE b.lane = l.id)
 
 -- name: lane
 DELETE FROM lanes WHERE id = ANY($1::bytea[])

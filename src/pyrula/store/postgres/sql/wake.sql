@@ -77,7 +77,6 @@ SELECT last.now, last.wall,
         OR EXISTS (SELECT 1 FROM "{schema}".leases WHERE worker = $1::text AND signal IN (1, 2, 3))
         OR EXISTS (SELECT 1 FROM "{schema}".inbox WHERE xid >= last.inbox)
         OR EXISTS (SELECT 1 FROM "{schema}".arrivals WHERE xid >= last.inbox)
-        OR EXISTS (SELECT 1 FROM "{schema}".bells)
         OR ($3::integer = 1 AND EXISTS (SELECT 1 FROM "{schema}".gates WHERE dirty > 0 AND dirty >= last.dirty))
         OR ($3::integer = 1 AND EXISTS (
             SELECT 1 FROM unnest($2::text[]) AS s (workflow)
