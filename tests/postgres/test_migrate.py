@@ -107,7 +107,8 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
         connection.execute(f"INSERT INTO {schema}.slots SELECT slots, seq, 0 FROM {schema}.leases")
         connection.execute(f"CREATE INDEX queue_seq ON {schema}.queue (seq)")
         connection.execute(
-            f"CREATE TABLE {schema}.bells (lane bytea PRIMARY KEY, look integer NOT NULL, seq bigint, seq_resumed bigint)"
+            f"CREATE TABLE {schema}.bells "
+            "(lane bytea PRIMARY KEY, look integer NOT NULL, seq bigint, seq_resumed bigint)"
         )
     set_version(postgres_server, schema, 1)
     assert migrate.bring_schema_forward(address(url)) == (1, migrate.VERSION)
