@@ -82,7 +82,9 @@ async def test_what_a_turn_finds_for_workers_of_another_workflow_is_started_at_o
     async with open_store(url) as ours, open_store(url) as theirs, open_store(url) as client_store:
         async with Worker(ours, [mine]), Worker(theirs, [yours]):
             client = WorkflowClient(client_store, both)
-            for name in ("mine", "yours") * 6:
+            # Whoever sleeps longest is woken: for the second of two alike that is the other worker.
+            for name in ("mine", "mine", "yours", "yours") * 3:
+                await asyncio.wait_for(until_asleep(url, 2), 30)
                 await client.result(await client.submit(name), timeout=10)
 
 
