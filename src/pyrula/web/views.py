@@ -15,6 +15,10 @@ MINUTE: Final = 60_000_000
 KEPT: Final = 60
 """Minutes of finished runs that are shown."""
 _PAGE: Final = 50
+_LOG: Final = 20_000
+"""Entries of a run's log that are read for its view."""
+_NEWEST: Final = 300
+"""Of these, how many the page is sent: it draws 200, each from where the one before it ended."""
 
 
 class Minutes:
@@ -93,10 +97,16 @@ async def run(store: Store, minutes: Minutes, params: Mapping[str, str]) -> Any:
     return {
         "run": found,
         "why": await store.why(run_id),
-        "steps": await store.steps(run_id, 500),
+        **_log(await store.steps(run_id, _LOG)),
         "children": await store.children(run_id, 100),
         "parent": await store.parent(run_id),
     }
+
+
+def _log(steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """The newest of a log, without what the steps answered: the page draws when they were."""
+    newest = [{name: each[name] for name in each if name != "value"} for each in steps[-_NEWEST:]]
+    return {"steps": newest, "steps_before": len(steps) - len(newest)}
 
 
 async def buffers(store: Store, minutes: Minutes, params: Mapping[str, str]) -> Any:

@@ -4,7 +4,7 @@ import { $, h, morph, morphChildren } from "./elements.js";
 import { showKeys } from "./keys.js";
 import { empty } from "./pieces.js";
 import { NAV, route } from "./route.js";
-import { connected, lost, session } from "./server.js";
+import { connected, lost, refusal, session, unsure } from "./server.js";
 import { buffersView } from "./views/buffers.js";
 import { gateCharts, gateView, gatesView } from "./views/gates.js";
 import { overviewCharts, overviewView } from "./views/overview.js";
@@ -113,7 +113,9 @@ export function drawTop() {
 export function draw() {
   const main = $("#main");
   let content;
-  if (!session) content = signInForm();
+  if (!session && unsure)
+    content = [h("p", { class: "banner bad" }, `The server does not answer (${refusal}). Trying again…`)];
+  else if (!session) content = signInForm();
   else if (shown.problem)
     content = [
       h("div", { class: "title" }, h("h1", null, "There is nothing to show")),

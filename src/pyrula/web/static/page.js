@@ -4,7 +4,7 @@ import { draw, drawCharts, drawTop, hasCharts, nextTheme, onLeaving, recallTheme
 import { note } from "./history.js";
 import { listenToKeys } from "./keys.js";
 import { onArrival, readRoute, route } from "./route.js";
-import { listen, session, signIn, signOut, unwatch, watch, whoLooks } from "./server.js";
+import { listen, session, signIn, signOut, unsure, unwatch, watch, whoLooks } from "./server.js";
 import { onSignIn } from "./views/sign_in.js";
 import { said } from "./words.js";
 import * as shown from "./shown.js";
@@ -22,6 +22,9 @@ function arrive(moved) {
   }
 }
 
+const AGAIN = 1500; // ms until a server that could not be asked is asked again
+let startTimer = 0;
+
 async function start() {
   unwatch();
   await whoLooks();
@@ -31,6 +34,8 @@ async function start() {
   } else {
     drawTop();
     draw();
+    clearTimeout(startTimer);
+    if (unsure) startTimer = setTimeout(start, AGAIN);
   }
 }
 

@@ -94,6 +94,12 @@ export function overrideNote(gate) {
   );
 }
 
+const look = (column, ...words) => words.filter((word) => column[word]).join(" ") || null;
+
+/**
+ * Columns: [{name, quiet: no label on a phone, wide: a row of its own there, number, roomy: not on a phone,
+ * spacious: only on a wide screen}, …]; rows: [{key, cells}, …].
+ */
 export function table(columns, rows, caption) {
   return h(
     "table",
@@ -111,7 +117,7 @@ export function table(columns, rows, caption) {
             {
               role: "columnheader",
               scope: "col",
-              class: [c.number ? "number" : "", c.roomy ? "roomy" : ""].join(" ").trim() || null,
+              class: look(c, "number", "roomy", "spacious"),
             },
             c.name || h("span", { class: "hidden" }, "Action"),
           ),
@@ -130,15 +136,14 @@ export function table(columns, rows, caption) {
               "td",
               {
                 role: "cell",
-                class:
-                  [
-                    columns[i].number ? "number" : "",
-                    columns[i].wide ? "wide" : "",
-                    columns[i].roomy ? "roomy" : "",
-                    cell === null ? "blank" : "",
-                  ]
-                    .join(" ")
-                    .trim() || null,
+                class: look(
+                  { ...columns[i], blank: cell === null },
+                  "number",
+                  "wide",
+                  "roomy",
+                  "spacious",
+                  "blank",
+                ),
                 "data-label": columns[i].quiet ? null : columns[i].name,
               },
               cell,

@@ -21,11 +21,20 @@ function parse() {
       view: one,
       path: location.pathname,
       query,
-      watch: { name: decodeURIComponent(name), ...(one === "gate" ? { key: query.key || "" } : {}) },
+      watch: { name: decoded(name), ...(one === "gate" ? { key: query.key || "" } : {}) },
     };
   }
   const known = NAV.find(([id]) => id === view);
   return { view: known ? view : "overview", path: location.pathname, query, watch: query };
+}
+
+/** As it was meant, or as it was typed if that means nothing. */
+function decoded(name) {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
 }
 
 /** Take the route from the address bar; whether it is another view, or of another thing, than before. */

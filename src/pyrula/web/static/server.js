@@ -3,6 +3,7 @@ import { setClock, withQuery } from "./words.js";
 
 export let session = null; // who is signed in; null: nobody
 export let refusal = ""; // why nobody is, in the server's words
+export let unsure = false; // whether it could not be asked
 
 let tell = null;
 /** Whom to tell. view(got): each message; status(): `connected` has changed; signedOut(): the token counts no more. */
@@ -35,10 +36,11 @@ export async function whoLooks() {
       session = await call("GET", "/ui/session");
     } catch (error) {
       session = null;
-      if (error.status !== 401) refusal = error.message;
+      unsure = error.status !== 401;
+      if (unsure) refusal = error.message;
     }
   }
-  if (session) refusal = "";
+  if (session) [refusal, unsure] = ["", false];
 }
 
 /** Whether the token was taken; if not, `refusal` says why. */
@@ -63,6 +65,7 @@ export let lost = "reconnecting…"; // in which word it does not
 let source = null;
 let sourceAddress = "";
 let retryTimer = 0;
+const AGAIN = 1500; // ms until a live view that was refused is asked for again
 const PATIENCE = 2000; // ms of a first connection that need no word
 
 export function watch(view, query) {
@@ -84,26 +87,43 @@ export function watch(view, query) {
     setConnected(true);
     tell.view(JSON.parse(event.data));
   });
-  mine.addEventListener("error", () => {
+  mine.addEventListener("error", async () => {
     if (mine !== source) return;
     setConnected(false);
     if (mine.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
-    clearTimeout(retryTimer);
-    retryTimer = setTimeout(async () => {
-      if (mine !== source) return;
-      unwatch();
-      try {
-        session = await call("GET", "/ui/session");
-      } catch (error) {
-        session = null;
-        if (!(error instanceof TypeError)) {
-          tell.signedOut();
-          return;
-        }
-      }
-      watch(view, query);
-    }, 1500);
+    const problem = await refused(address);
+    if (mine !== source) return; // the operator has gone elsewhere meanwhile
+    if (!problem) {
+      clearTimeout(retryTimer);
+      retryTimer = setTimeout(() => {
+        if (mine !== source) return;
+        unwatch();
+        watch(view, query);
+      }, AGAIN);
+      return;
+    }
+    unwatch();
+    if (problem.status === 401) {
+      session = null;
+      tell.signedOut();
+      return;
+    }
+    setConnected(null);
+    tell.view({ problem });
   });
+}
+
+/** What the server has against the live view itself; null: nothing, or it can't be asked now, so try again. */
+async function refused(address) {
+  try {
+    const answer = await fetch(address, { credentials: "same-origin" });
+    if (answer.status === 401) return { status: 401 };
+    if (answer.status >= 400 && answer.status < 500) return await answer.json();
+    if (answer.body) answer.body.cancel();
+  } catch {
+    // no connection, or what a proxy says for the server
+  }
+  return null;
 }
 
 export function unwatch() {
@@ -113,7 +133,7 @@ export function unwatch() {
 }
 
 function setConnected(is, word = "reconnecting…") {
-  if (connected === is) return;
+  if (connected === is && lost === word) return;
   [connected, lost] = [is, word];
   tell.status();
 }

@@ -103,24 +103,22 @@ export const overviewView = (d) => {
               { name: "Keys", number: true },
               { name: "First in line for", number: true },
             ],
-            blocked
-              .slice(0, 40)
-              .map((w) => ({
-                key: `${w.workflow} ${w.gate} ${w.kind} ${w.by}`,
-                cells: [
-                  w.workflow
-                    ? h(
-                        "a",
-                        { class: "row", href: `/ui/runs?state=queued&workflow=${enc(w.workflow)}` },
-                        clip(w.workflow, 80),
-                      )
-                    : soft("all workflows"),
-                  blockedBy(w),
-                  num(w.runs),
-                  w.keys ? num(w.keys) : null,
-                  w.since ? when(w.since, "for") : null,
-                ],
-              })),
+            blocked.slice(0, 40).map((w) => ({
+              key: `${w.workflow} ${w.gate} ${w.kind} ${w.by}`,
+              cells: [
+                w.workflow
+                  ? h(
+                      "a",
+                      { class: "row", href: `/ui/runs?state=queued&workflow=${enc(w.workflow)}` },
+                      clip(w.workflow, 80),
+                    )
+                  : soft("all workflows"),
+                blockedBy(w),
+                num(w.runs),
+                w.keys ? num(w.keys) : null,
+                w.since ? when(w.since, "for") : null,
+              ],
+            })),
             "Queued runs by what holds them back",
           )
         : empty("Nothing is queued."),
@@ -182,7 +180,7 @@ export const overviewView = (d) => {
                 key: `${o.gate}\n${o.key}\n${o.kind}`,
                 cells: [
                   h("a", { class: "row", href: `/ui/gates?name=${enc(o.gate)}` }, clip(o.gate, 80)),
-                  h("span", { class: "wrap" }, ofKey(o.key)),
+                  h("span", { class: "key" }, ofKey(o.key)),
                   heldText(o),
                   h("span", { class: "steady" }, o.expires_at ? when(o.expires_at, "in") : soft("by hand")),
                   act(o.kind === "pause" ? "Resume…" : "Take back…", () => askTakeBack(o)),

@@ -113,8 +113,8 @@ function reasonText(x) {
         h(
           "p",
           { class: "small" },
-          `${num(x.tokens)} of ${num(x.burst)} tokens, ${num(x.per_second)} more each second; the next comes `,
-          when(x.next_token_at, "in"),
+          `${num(x.tokens)} of ${num(x.burst)} tokens, ${num(x.per_second)} more each second`,
+          x.tokens < x.burst ? ["; the next comes ", when(x.next_token_at, "in")] : "",
         ),
       ];
     case "pause":

@@ -55,7 +55,7 @@ function policies(x) {
         Array.isArray(g.number)
           ? ` ${num(g.number[0] / g.number[1])} per second, bursts of ${num(g.number[2])}`
           : ` at most ${num(g.number)}`,
-        ` per ${typeof g.key === "string" ? g.key : g.key === null ? "all" : "computed key"}`,
+        g.key === null ? " in all" : ` per ${typeof g.key === "string" ? g.key : "computed key"}`,
         g.hold === "run" ? ", held for the whole run" : "",
       ),
     ),

@@ -1,0 +1,131 @@
+"""The page when things go wrong around it: a proxy without a server, addresses that mean nothing, a log without end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+
+from pyrula.web.app import App
+from pyrula.workflows import Context, Registry, Worker, WorkflowClient, workflow
+from tests.web import scene
+from tests.web.conftest import FULL, serving
+from tests.web.test_page import browser, looking
+
+__all__ = ["browser"]
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+async def test_who_is_signed_in_stays_so_while_a_proxy_has_no_server(
+    browser: Browser, make_app: Callable[..., App]
+) -> None:
+    async with serving(make_app(tokens=True)) as at, looking(browser) as it:
+        page, away, asked = it.page, True, asyncio.Event()
+
+        async def proxy(route: Route) -> None:
+            if away:
+                asked.set()
+                await route.fulfill(status=502, content_type="text/html", body="<h1>Bad Gateway</h1>")
+            else:
+                await route.continue_()
+
+        await page.goto(f"{at}/ui")
+        await page.get_by_label("Token").fill(FULL)
+        await page.get_by_role("button", name="Sign in").click()
+        status = page.locator("#top").get_by_role("status")
+        await expect(status).to_have_text("live")
+        await page.route("**/ui/live?*", proxy)
+        await page.route("**/ui/session", proxy)
+        await page.get_by_role("link", name="Gates", exact=True).click()
+        await expect(status).to_have_text("reconnecting…")
+        await asyncio.wait_for(asked.wait(), 10)
+        await expect(page.get_by_label("Token")).to_have_count(0)
+        await page.reload()
+        await expect(page.locator("main")).to_contain_text("The server does not answer")
+        away = False
+        await expect(page.get_by_role("heading", name="Gates")).to_be_visible()
+        await expect(status).to_have_text("live")
+
+
+async def test_whose_token_is_taken_away_signs_in_and_is_where_he_was(
+    browser: Browser, make_app: Callable[..., App]
+) -> None:
+    async with serving(make_app(tokens=True)) as at, looking(browser) as it:
+        page = it.page
+        await page.goto(f"{at}/ui")
+        await page.get_by_label("Token").fill(FULL)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        await page.context.clear_cookies()
+        await page.get_by_role("link", name="Runs", exact=True).click()
+        await page.get_by_label("Token").fill(FULL)
+        await page.get_by_role("button", name="Sign in").click()
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        assert page.url == f"{at}/ui/runs"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/runs?state=odd", "state"),
+        ("/gates?cursor=odd", "cursor"),
+        ("/runs/%E0%A4%A", "no run"),
+        ("/gates/mail.rate?key=" + "k" * 5000, "up to 4096 characters"),
+    ],
+)
+async def test_an_address_that_means_nothing_is_answered_with_why(
+    browser: Browser, make_app: Callable[..., App], path: str, why: str
+) -> None:
+    async with serving(make_app()) as at, looking(browser) as it:
+        await it.page.goto(f"{at}/ui{path}")
+        await expect(it.page.get_by_role("heading", name="There is nothing to show")).to_be_visible()
+        await expect(it.page.locator("main")).to_contain_text(why)
+        await it.page.get_by_role("link", name="Gates", exact=True).click()
+        await expect(it.page.get_by_role("heading", name="Gates")).to_be_visible()
+        await expect(it.page.locator("#top").get_by_role("status")).to_have_text("live")
+        assert not [line for line in it.wrong if "status of 400" not in line]
+
+
+async def test_of_a_long_log_the_newest_is_shown_and_the_rest_is_counted(
+    browser: Browser, make_app: Callable[..., App], client: WorkflowClient
+) -> None:
+    registry = Registry()
+
+    @workflow(registry=registry)
+    async def long(ctx: Context) -> None:
+        for number in range(700):
+            await ctx.step(int, name=f"step {number}")
+        await ctx.wait_for_event("go", timeout=3600)
+
+    ours = WorkflowClient(client.store, registry)
+    async with Worker(client.store, registry, "worker-1", grace_seconds=0):
+        run_id = await ours.submit("long", {})
+        async with serving(make_app()) as at, looking(browser) as it:
+            await it.page.goto(f"{at}/ui/runs/{run_id}")
+            timeline = it.page.locator(".panel", has_text="Timeline")
+            await expect(timeline).to_contain_text("event go")
+            await expect(timeline).to_contain_text("The newest 200; 501 came before them.")
+            await expect(timeline.get_by_text("step 699", exact=True)).to_be_visible()
+            await expect(timeline.get_by_text("step 0", exact=True)).to_have_count(0)
+            assert it.wrong == []
+
+
+@pytest.mark.parametrize("width", [760, 901, 1000, 1240, 1280])
+async def test_nothing_is_cut_off_in_half_a_window(
+    browser: Browser, make_app: Callable[..., App], client: WorkflowClient, worker: Worker, width: int
+) -> None:
+    told = await scene.fill(client)
+    await scene.steer(client)
+    found: list[str] = []
+    async with serving(make_app()) as at, looking(browser, width) as it:
+        for path in ("", "/gates", "/runs", "/buffers", "/workers", "/workflows", f"/runs/{told['parent']}"):
+            await it.page.goto(f"{at}/ui{path}")
+            await expect(it.page.locator(".panel").first).to_be_visible()
+            cut = await it.page.evaluate(
+                "[...document.querySelectorAll('.panel')].filter(e => e.scrollWidth > e.clientWidth)"
+                ".map(e => `${e.textContent.slice(0, 40)}: ${e.scrollWidth} in ${e.clientWidth} px`)"
+            )
+            found += [f"{path or '/'}: {each}" for each in cut]
+    assert found == []
