@@ -50,7 +50,7 @@ async def test_who_is_signed_in_stays_so_while_a_proxy_has_no_server(
 
 
 async def test_whose_token_is_taken_away_signs_in_and_is_where_he_was(
-    browser: Browser, make_app: Callable[..., App]
+    browser: Browser, make_app: Callable[..., App], worker: Worker
 ) -> None:
     async with serving(make_app(tokens=True)) as at, looking(browser) as it:
         page = it.page
@@ -64,6 +64,48 @@ async def test_whose_token_is_taken_away_signs_in_and_is_where_he_was(
         await page.get_by_role("button", name="Sign in").click()
         await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
         assert page.url == f"{at}/ui/runs"
+        await page.goto(f"{at}/ui/workflows")
+        await page.get_by_role("button", name="Restamp…").first.click()
+        await page.context.clear_cookies()
+        await page.get_by_role("dialog").get_by_role("button", name="Restamp").click()
+        await expect(page.get_by_label("Token")).to_be_visible()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_who_signs_out_in_one_tab_is_signed_out_in_all(
+    browser: Browser, make_app: Callable[..., App]
+) -> None:
+    async with serving(make_app(tokens=True)) as at, looking(browser) as it:
+        one, other = it.page, await it.page.context.new_page()
+        for page in (one, other):
+            await page.goto(f"{at}/ui/workers")
+            await expect(page.get_by_label("Token")).to_be_visible()
+        await one.get_by_label("Token").fill(FULL)
+        await one.get_by_role("button", name="Sign in").click()
+        await expect(other.get_by_role("heading", name="Workers")).to_be_visible()
+        await other.get_by_role("button", name="Sign out").click()
+        await expect(one.get_by_label("Token")).to_be_visible()
+        await expect(one.get_by_role("heading", name="Workers")).to_have_count(0)
+
+
+async def test_a_dialog_claims_nothing_of_a_number_that_is_none_and_says_when_no_answer_came(
+    browser: Browser, make_app: Callable[..., App], client: WorkflowClient, worker: Worker
+) -> None:
+    await client.submit("sync_account", {"tenant_id": "acme", "account": "a", "wait": True})
+    async with serving(make_app()) as at, looking(browser) as it:
+        await it.page.goto(f"{at}/ui/gates/sync_account.limit?key=acme")
+        await it.page.get_by_role("button", name="Override…").click()
+        dialog = it.page.get_by_role("dialog")
+        for junk in ("", "0", "-1", "1.5", "99999999999999999999"):
+            await dialog.get_by_label("Runs at once").fill(junk)
+            await expect(dialog.locator(".says")).to_have_text("A whole number of at least 1.")
+            await dialog.get_by_role("button", name="Override").click()
+            await expect(dialog.get_by_role("alert")).to_contain_text("is no whole number of at least 1")
+        await dialog.get_by_label("Runs at once").fill("5")
+        await it.page.route("**/override", lambda route: route.abort())
+        await dialog.get_by_role("button", name="Override").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("The server did not answer")
+    assert await client.store.overrides() == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 /* The dialog that asks first and says what it will do, and the word afterwards. */
 import { $, h, morphChildren } from "./elements.js";
+import { wording } from "./server.js";
 
 /**
  * Ask. fields: [{name, label, type, value, …}]; says(values) → lines; send(values) → promise;
@@ -90,7 +91,7 @@ export function ask({ title, fields, says, action, danger, send, done }) {
       dialog.close();
       toast(typeof done === "function" ? done(answer) : done);
     } catch (error) {
-      wrong = error.message;
+      wrong = wording(error);
       sending = false;
       show();
     }

@@ -32,6 +32,7 @@ async function start() {
     shown.forget();
     arrive(false);
   } else {
+    if ($("#dialog").open) $("#dialog").close(); // what it asked can't be done any more
     drawTop();
     draw();
     clearTimeout(startTimer);

@@ -29,6 +29,19 @@ export async function call(method, path, body) {
   return value;
 }
 
+/** What to tell the operator of a call that failed. */
+export const wording = (error) =>
+  error instanceof TypeError
+    ? "The server did not answer. Look whether it was done before you try again."
+    : error.message;
+
+/** Tells the browser's other tabs that another, or nobody, is signed in now. */
+const tabs = new BroadcastChannel("pyrula");
+tabs.onmessage = () => {
+  session = null;
+  tell.signedOut();
+};
+
 /** Ask who is signed in, unless that is known. */
 export async function whoLooks() {
   if (!session) {
@@ -47,9 +60,10 @@ export async function whoLooks() {
 export async function signIn(token) {
   try {
     session = await call("POST", "/ui/session", { token });
+    tabs.postMessage("signed in");
     return true;
   } catch (error) {
-    refusal = error.message;
+    refusal = wording(error);
     return false;
   }
 }
@@ -57,6 +71,7 @@ export async function signIn(token) {
 export async function signOut() {
   await call("DELETE", "/ui/session");
   session = null;
+  tabs.postMessage("signed out");
 }
 
 export let connected = null; // null until it is known; then whether the live view comes

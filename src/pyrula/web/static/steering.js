@@ -74,6 +74,8 @@ export function askOverride(gate) {
         ],
     says: (v) => {
       const who = v.scope === "every" ? "all keys" : ofKey(gate.key);
+      if (limit ? !isWhole(v.max) : !(Number(v.per_second) > 0 && isWhole(v.burst)))
+        return [limit ? WHOLE : `Starts per second: a number above 0. Burst: ${WHOLE.toLowerCase()}`];
       const first = limit
         ? `Lets ${num(Number(v.max) || 0)} at once through ${gate.name} for ${who}; ` +
           `now it is ${gate.max === null ? "as stamped" : num(gate.max)}.`
@@ -104,10 +106,11 @@ export function askOverride(gate) {
   });
 }
 
+const WHOLE = "A whole number of at least 1.";
+const isWhole = (text) => Number.isSafeInteger(Number(text)) && Number(text) >= 1;
 const whole = (text) => {
-  const n = Number(text);
-  if (!Number.isInteger(n) || n < 1) throw new Error(`${text || "nothing"} is no whole number of at least 1`);
-  return n;
+  if (!isWhole(text)) throw new Error(`${text || "nothing"} is no whole number of at least 1`);
+  return Number(text);
 };
 
 export function askPause(gate) {
