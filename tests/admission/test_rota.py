@@ -236,3 +236,27 @@ def test_a_token_is_not_left_for_a_worker_that_is_away():
         scene.wake()
         scene.turn(scene.sets[0])
     assert len(scene.order) > 290
+
+
+@pytest.mark.parametrize("number", [1, 2, (5, 1, 1)])
+@pytest.mark.parametrize("best", [3, 1])
+def test_those_who_leave_a_place_to_a_third_do_not_call_each_other_meanwhile(number, best):
+    scene = Scene("a", "b", "c", number=number, priorities={"c": best})
+    for _ in range(30):
+        if isinstance(number, int):
+            scene.held.clear()
+            starts = [lambda floor: floor.give_back(GATE, scene.rows.gates[GATE].in_use)]
+        else:
+            starts = []
+            scene.now += A_SECOND
+        told, turns = [frozenset("a")], 0  # c's worker seems to be well, and does not come
+        while told:
+            served = told.pop(0)
+            scene.turn(served, tell=starts)
+            starts = []
+            told += [frozenset(name) for name in sorted(scene.changes.rung) if name in "ab"]
+            turns += 1
+            assert turns < 10, f"{turns} turns at one instant"
+        if not scene.held and isinstance(number, int):
+            scene.wake()
+            scene.turn(frozenset("b"))

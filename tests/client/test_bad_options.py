@@ -57,6 +57,7 @@ WAYS: dict[str, tuple[Callable[..., Any], dict[str, Callable[[], Any]], tuple[st
             "task_poller_pool_size", "task_poller_limiter", "kinds", "session", "workflow_counts", "strict", "hub",
         ),
     ),
+    "workflow": (lambda **options: workflow(**options)(_body), {"name": lambda: "w"}, ("registry",)),
     "Hub": (Hub, {}, ("clock", "readings", "threaded")),
     "KafkaStream": (
         lambda **options: workflow(name="w", stream=KafkaStream(**options), registry=Registry())(_body),

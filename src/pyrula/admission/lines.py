@@ -89,7 +89,14 @@ class Lines:
                 continue
             if key is not None and (line.workflow not in best or key < best[line.workflow][0]):
                 best[line.workflow] = (key, line)
-        return best, opens
+        called = {
+            name: (key, line)
+            for name, (key, line) in best.items()
+            if self._rows.serves(name) or not self._rotas.in_vain(gate, name, key[0])
+        }
+        if len(called) < len(best) and gate.rota is not None:
+            opens = gate.rota.until if opens is None else min(opens, gate.rota.until)
+        return called, opens
 
     def _left_for_others(
         self, gate: Gate, line: Line, key: WaitKey, best: Mapping[str, tuple[WaitKey, Line]]

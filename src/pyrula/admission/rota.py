@@ -33,6 +33,7 @@ class Rotas:
         self.left = False  # a place was left for others
         self._me = rows.loader.served
         self._others: Mapping[bytes, tuple[Collection[str], int]] | None = None
+        self._left: dict[bytes, tuple[int, Mapping[bytes, tuple[int, int]]]] = {}
 
     def withholds(self, gate: Gate, stamp: Stamp, priority: int, more: Mapping[str, WaitKey]) -> bool:
         """Whether a place that a run of this worker could have is left for others, until `gate.rota.until`.
@@ -43,16 +44,10 @@ class Rotas:
         mine = None if rota is None else rota.shares.get(self._me)
         if rota is None or mine is None:
             return False
-        owed: dict[bytes, int] = {}
-        behind = self._rivals(gate, priority, more)
-        for other, (urgent, free) in behind.items():
-            share = rota.shares.get(other)
-            if share is not None and self._now < share.rests:
-                continue
-            lead = int(rota.last == self._me) + (0 if share is None else mine.starts - share.starts)
-            if urgent or lead > 0:
-                owed[other] = free if urgent else min(lead, free)
-        if not owed or room(gate, stamp, self._now) > sum(owed.values()):
+        rivals = self._rivals(gate, priority, more)
+        owed = self._owed(rota, self._me, mine, priority, rivals)
+        places_now = room(gate, stamp, self._now)
+        if not owed or places_now > sum(owed.values()):
             return False
         if rota.until and rota.until <= self._now:
             self._missed(gate, rota, mine, owed)
@@ -60,7 +55,38 @@ class Rotas:
         if not rota.until:
             self._open(gate, rota, owed)
         self.left = True
+        self._left[gate.id] = places_now, {other: rivals[other] for other in owed}
         return True
+
+    def _owed(
+        self, rota: Rota, ahead: bytes, its: Share, priority: int, rivals: Mapping[bytes, tuple[int, int]]
+    ) -> dict[bytes, int]:
+        """How many places the set `ahead`, whose share is `its`, leaves to each of its rivals."""
+        owed: dict[bytes, int] = {}
+        for other, (rank, free) in rivals.items():
+            share = rota.shares.get(other)
+            if share is not None and self._now < share.rests:
+                continue
+            lead = int(rota.last == ahead) + (0 if share is None else its.starts - share.starts)
+            if rank < priority or lead > 0:
+                owed[other] = free if rank < priority else min(lead, free)
+        return owed
+
+    def in_vain(self, gate: Gate, workflow: str, priority: int) -> bool:
+        """Whether workers told to come for a run of this workflow would leave the free places to the same others as
+        this worker does. They would only tell this one in turn, and so on for as long as those others do not come.
+        """
+        rota = gate.rota
+        if rota is None or rota.until <= self._now or gate.id not in self._left:
+            return False
+        places_now, rivals = self._left[gate.id]
+        sets = [other for other, (workflows, _) in self._alive().items() if workflow in workflows]
+        for other in sets:
+            its = rota.shares.get(other)
+            theirs = {third: rival for third, rival in rivals.items() if third != other}
+            if its is None or places_now > sum(self._owed(rota, other, its, priority, theirs).values()):
+                return False
+        return bool(sets)
 
     def started(self, gate: Gate, stamp: Stamp, waiting: Callable[[Gate], Collection[str]]) -> None:
         """A run of this worker took a place. waiting: tells the workflows that have lanes in the gate's lines."""
@@ -82,6 +108,7 @@ class Rotas:
             and self._now >= rota.shares.setdefault(other, Share(mine.starts)).rests
         }
         mine.starts += 1
+        self._left.pop(gate.id, None)
         if rota.until and rota.last != me:
             self._came(rota, mine)
         caught_up = rota.last != me and all(share.starts <= mine.starts for share in rota.shares.values())
@@ -109,22 +136,20 @@ class Rotas:
             self._others = self._rows.loader.others()
         return self._others
 
-    def _rivals(
-        self, gate: Gate, priority: int, more: Mapping[str, WaitKey]
-    ) -> dict[bytes, tuple[bool, int]]:
-        """Sets whose workers have room for a run of no lower priority that is rung here: whether it is of a better
-        one, and for how many they have room."""
+    def _rivals(self, gate: Gate, priority: int, more: Mapping[str, WaitKey]) -> dict[bytes, tuple[int, int]]:
+        """Sets whose workers have room for a run of no lower priority that is rung here: the best priority of those,
+        and for how many they have room."""
         waiters = [*gate.heralds.items(), *more.items()]
         theirs = [
             (workflow, key[0])
             for workflow, key in waiters
             if key[0] <= priority and not self._rows.serves(workflow)
         ]
-        found: dict[bytes, tuple[bool, int]] = {}
+        found: dict[bytes, tuple[int, int]] = {}
         for other, (workflows, free) in self._alive().items() if theirs else ():
             best = min((rank for workflow, rank in theirs if workflow in workflows), default=None)
             if best is not None and free > 0:
-                found[other] = (best < priority, free)
+                found[other] = (best, free)
         return found
 
     def _open(self, gate: Gate, rota: Rota, owed: Collection[bytes]) -> None:

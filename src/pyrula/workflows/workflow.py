@@ -206,6 +206,7 @@ def _decorate(
 ) -> Workflow[..., Any]:
     name = getattr(body, "__name__", None) if name is None else name
     check_workflow_name(name)
+    check_registry(f"workflow {name!r}: registry", registry)
     assert isinstance(name, str)
     unknown = sorted(set(policies) - _POLICIES)
     if unknown:
