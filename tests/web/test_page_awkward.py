@@ -171,3 +171,17 @@ async def test_nothing_is_cut_off_in_half_a_window(
             )
             found += [f"{path or '/'}: {each}" for each in cut]
     assert found == []
+
+
+async def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(
+    browser: Browser, make_app: Callable[..., App]
+) -> None:
+    async with serving(make_app()) as at, looking(browser) as it:
+        await it.page.add_init_script(
+            "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('', 'SecurityError'); }})"
+        )
+        await it.page.goto(f"{at}/ui")
+        await expect(it.page.get_by_role("heading", name="Overview")).to_be_visible()
+        await it.page.keyboard.press("t")
+        await expect(it.page.locator("html")).to_have_attribute("data-theme", "dark")
+        assert it.wrong == []

@@ -138,9 +138,18 @@ export function drawCharts() {
   if (shown.data && route.view in CHARTS) CHARTS[route.view](shown.data);
 }
 
+/** A browser may forbid pages to keep anything: a theme then lasts as long as the page does. */
+function stored(act) {
+  try {
+    return act(localStorage);
+  } catch {
+    return null;
+  }
+}
+
 /** As this browser was told the last time. */
 export function recallTheme() {
-  const theme = localStorage.getItem("pyrula-theme");
+  const theme = stored((storage) => storage.getItem("pyrula-theme"));
   if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
 }
 
@@ -152,10 +161,10 @@ export function nextTheme() {
 function setTheme(theme) {
   if (theme) {
     document.documentElement.dataset.theme = theme;
-    localStorage.setItem("pyrula-theme", theme);
+    stored((storage) => storage.setItem("pyrula-theme", theme));
   } else {
     delete document.documentElement.dataset.theme;
-    localStorage.removeItem("pyrula-theme");
+    stored((storage) => storage.removeItem("pyrula-theme"));
   }
   drawTop();
   repaintCharts();
