@@ -260,3 +260,20 @@ def test_those_who_leave_a_place_to_a_third_do_not_call_each_other_meanwhile(num
         if not scene.held and isinstance(number, int):
             scene.wake()
             scene.turn(frozenset("b"))
+
+
+def test_one_that_stays_away_costs_none_of_the_others_its_turns():
+    scene = Scene("a", "b", "c", runs=200)
+    present = scene.sets[:2]
+    scene.order.clear()
+    for _ in range(100):
+        scene.now += 50_000  # a run
+        holder = scene.held[0]
+        scene.end(holder, next(each for each in scene.sets if holder in each))
+        while not scene.held:
+            for served in sorted(present, key=lambda each: holder not in each):  # who is ahead looks first
+                scene.turn(served)
+            if not scene.held:
+                scene.wake()
+    starts = Counter(scene.order)
+    assert abs(starts["a"] - starts["b"]) <= 2, starts

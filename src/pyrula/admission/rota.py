@@ -50,8 +50,11 @@ class Rotas:
         if not owed or places_now > sum(owed.values()):
             return False
         if rota.until and rota.until <= self._now:
-            self._missed(gate, rota, mine, owed)
-            return False
+            stayed_away = self._stayed_away(rota, places_now, {other: rivals[other] for other in owed})
+            self._missed(gate, rota, mine, stayed_away)
+            owed = {other: n for other, n in owed.items() if other not in stayed_away}
+            if places_now > sum(owed.values()):
+                return False
         if not rota.until:
             self._open(gate, rota, owed)
         self.left = True
@@ -71,6 +74,18 @@ class Rotas:
             if rank < priority or lead > 0:
                 owed[other] = free if rank < priority else min(lead, free)
         return owed
+
+    def _stayed_away(
+        self, rota: Rota, places_now: int, rivals: Mapping[bytes, tuple[int, int]]
+    ) -> Collection[bytes]:
+        """Of those to whom places were left, who is to blame: not those who left them to the others in turn."""
+        guilty = set()
+        for other, (rank, _) in rivals.items():
+            its = rota.shares.get(other)
+            theirs = {third: rival for third, rival in rivals.items() if third != other}
+            if its is None or places_now > sum(self._owed(rota, other, its, rank, theirs).values()):
+                guilty.add(other)
+        return guilty or rivals
 
     def in_vain(self, gate: Gate, workflow: str, priority: int) -> bool:
         """Whether workers told to come for a run of this workflow would leave the free places to the same others as
