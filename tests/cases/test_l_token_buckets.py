@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -122,8 +123,7 @@ async def test_case_086_the_next_start_shown_is_a_time_and_never_past(
             reasons = await scene.client.why(run_id)
             if reasons["state"] == "queued":
                 assert_a_time_to_come(scene, reasons["earliest_start"])
-                assert "inf" not in reasons["text"]
-                assert "nan" not in reasons["text"]
+                assert not {"inf", "nan"} & set(re.findall(r"\w+", reasons["text"]))
     await bystander.queue()
 
 

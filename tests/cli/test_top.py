@@ -76,7 +76,7 @@ def test_it_lives_in_a_terminal_pauses_and_leaves_it_as_it_was(url: str) -> None
     async def prepare() -> None:
         async with open_store(url) as store:
             client = WorkflowClient(store, scene.registry)
-            await client.submit_many("mail", [{"user": "ada"}] * 3)
+            await client.submit_many("mail", [{"user": "ada"}] * 50)  # more than go while the worker stops
             async with Worker(store, scene.registry, grace_seconds=0):
 
                 async def is_counted() -> bool:
