@@ -44,6 +44,11 @@ async def shared(ctx: Any, k: str) -> None:
     """Each run changes the one gate that all share."""
 
 
+@workflow(name="kept", registry=registry, concurrency=Limit("k", 1, hold="run"))
+async def kept(ctx: Any, k: str) -> None:
+    """Each run has a family to look for, when it starts and when it ends."""
+
+
 @pytest.fixture
 def explaining_server() -> Iterator[Server]:
     server = Server(options=(*OPTIONS, "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB"))
@@ -108,12 +113,13 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
     explaining_server: Server, schema: str
 ) -> None:
     async with open_store(explaining_server.url(schema)) as store:
-        mill, beside = Mill(store, work), Mill(store, shared)
+        mill, beside, families = Mill(store, work), Mill(store, shared), Mill(store, kept)
         await mill.register()
         await mill.queue(LOOKS * PLACES * 4, 1000)
         fresh = await mill.speed(LOOKS, explaining_server)
         await mill.drain()
         await beside.register()
+        await families.register()
         print(f"\n{'fresh':>24}: {fresh:8.0f} runs per s of processor time, by hand")
         backup = psycopg.connect(explaining_server.url())
         backup.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -125,6 +131,7 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
         await mill.queue(QUEUED, LANES)
         print(f"{QUEUED} queued in {time.perf_counter() - began:.0f} s")
         await beside.queue(200, 20)
+        await families.queue(200, 20)
         for _ in range(LANES // PLACES + 1):  # each lane is where it waits
             await mill.turn()
         while time.monotonic() - opened < SECONDS:
@@ -134,12 +141,13 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
             for _ in range(LOOKS):
                 await mill.turn()
                 await beside.turn(7)
+                await families.turn(7)
                 await mill.queue(10, 10)
         deep = await mill.speed(LOOKS, explaining_server)
         print(
             f"{QUEUED} queued in {LANES} lanes, snapshot open {time.monotonic() - opened:.0f} s: {deep:8.0f} runs/s"
         )
-        assert {"admit.gate", "admit.lease", "loader.ready", "loader.queue", "finish.run"} <= read.keys()
+        assert {"admit.gate", "admit.lease", "loader.ready", "loader.queue", "finish.run", "hold.family"} <= read.keys()
         walked = {
             block: max(reads, key=lambda each: each.pages / (each.rows + 1))
             for block, reads in read.items()

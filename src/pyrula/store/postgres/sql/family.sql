@@ -8,8 +8,9 @@ WITH RECURSIVE line (run_id, parent, shard, depth) AS (
     UNION ALL
     SELECT line.parent, coalesce(r.parent, a.parent), CASE WHEN r.run_id IS NULL THEN a.shard END, line.depth + 1
     FROM line
-    LEFT JOIN runs AS r ON r.run_id = line.parent
-    LEFT JOIN ancestors AS a ON a.run_id = line.parent
+    LEFT JOIN LATERAL (SELECT x.run_id, x.parent FROM runs AS x WHERE x.run_id = line.parent OFFSET 0) AS r ON true
+    LEFT JOIN LATERAL (SELECT x.run_id, x.parent, x.shard FROM ancestors AS x WHERE x.run_id = line.parent OFFSET 0) AS a
+        ON true
     WHERE line.parent IS NOT NULL AND (r.run_id IS NOT NULL OR a.run_id IS NOT NULL) AND line.depth < 1000
 )
 SELECT run_id, parent, shard FROM line ORDER BY depth

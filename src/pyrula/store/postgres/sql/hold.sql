@@ -4,18 +4,20 @@ FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq JOIN stamps
 
 -- name: seats
 -- A run and its ancestors, the nearest first; a thousand generations should do. Those in between may be elsewhere.
+-- Differs: whatever the server takes a family to be in number, each is looked up; it would walk over all runs.
 WITH RECURSIVE line (root, run_id, depth) AS (
     SELECT u.run_id COLLATE "C", u.run_id COLLATE "C", 0 FROM unnest($1::text[]) AS u (run_id)
     UNION ALL
-    SELECT line.root, coalesce(r.parent, a.parent), line.depth + 1
-    FROM line
-    LEFT JOIN runs AS r ON r.run_id = line.run_id
-    LEFT JOIN ancestors AS a ON a.run_id = line.run_id
-    WHERE coalesce(r.parent, a.parent) IS NOT NULL AND line.depth < 1000
+    SELECT line.root, p.parent, line.depth + 1
+    FROM line CROSS JOIN LATERAL (
+        SELECT coalesce((SELECT r.parent FROM runs AS r WHERE r.run_id = line.run_id),
+                        (SELECT a.parent FROM ancestors AS a WHERE a.run_id = line.run_id)) AS parent) AS p
+    WHERE p.parent IS NOT NULL AND line.depth < 1000
 )
-SELECT line.root, s.gate, r.run_id
-FROM line JOIN runs AS r ON r.run_id = line.run_id JOIN slots AS s ON s.seq = r.seq
-WHERE s.held = 1
+SELECT line.root, s.gate, line.run_id
+FROM line
+CROSS JOIN LATERAL (SELECT x.seq FROM runs AS x WHERE x.run_id = line.run_id OFFSET 0) AS r
+CROSS JOIN LATERAL (SELECT x.gate FROM slots AS x WHERE x.seq = r.seq AND x.held = 1 OFFSET 0) AS s
 ORDER BY line.depth
 
 -- name: family
@@ -31,7 +33,9 @@ WITH RECURSIVE family (run_id, depth) AS (
     ) AS c
     WHERE family.depth < 1000
 )
-SELECT r.seq, r.lane FROM family JOIN runs AS r ON r.run_id = family.run_id
+SELECT r.seq, r.lane
+FROM family
+CROSS JOIN LATERAL (SELECT x.seq, x.lane, x.state FROM runs AS x WHERE x.run_id = family.run_id OFFSET 0) AS r
 WHERE r.state = 'open' AND family.depth > 0 ORDER BY r.seq
 
 -- name: keep
