@@ -147,7 +147,14 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
         print(
             f"{QUEUED} queued in {LANES} lanes, snapshot open {time.monotonic() - opened:.0f} s: {deep:8.0f} runs/s"
         )
-        assert {"admit.gate", "admit.lease", "loader.ready", "loader.queue", "finish.run", "hold.family"} <= read.keys()
+        assert {
+            "admit.gate",
+            "admit.lease",
+            "loader.ready",
+            "loader.queue",
+            "finish.run",
+            "hold.family",
+        } <= read.keys()
         walked = {
             block: max(reads, key=lambda each: each.pages / (each.rows + 1))
             for block, reads in read.items()
