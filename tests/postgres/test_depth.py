@@ -115,9 +115,8 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
     async with open_store(explaining_server.url(schema)) as store:
         mill, beside, families = Mill(store, work), Mill(store, shared), Mill(store, kept)
         await mill.register()
-        await mill.queue(LOOKS * PLACES * 4, 1000)
+        await _fill(mill)
         fresh = await mill.speed(LOOKS, explaining_server)
-        await mill.drain()
         await beside.register()
         await families.register()
         print(f"\n{'fresh':>24}: {fresh:8.0f} runs per s of processor time, by hand")
@@ -125,15 +124,13 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
         backup.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         backup.execute("SELECT 1")
         opened = time.monotonic()
-        await _pass(mill, QUEUED, LANES)
-        await _pass(beside, 1000, 20)
         began = time.perf_counter()
-        await mill.queue(QUEUED, LANES)
-        print(f"{QUEUED} queued in {time.perf_counter() - began:.0f} s")
+        await mill.drain()
+        print(f"{QUEUED} passed through in {time.perf_counter() - began:.0f} s")
+        await _pass(beside, 1000, 20)
+        await _fill(mill)
         await beside.queue(200, 20)
         await families.queue(200, 20)
-        for _ in range(LANES // PLACES + 1):  # each lane is where it waits
-            await mill.turn()
         while time.monotonic() - opened < SECONDS:
             await asyncio.sleep(1)
             await mill.turn()
@@ -166,6 +163,14 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
         assert deep > 0.5 * fresh
         backup.close()
         assert await store.check() == []
+
+
+async def _fill(mill: Mill) -> None:
+    began = time.perf_counter()
+    await mill.queue(QUEUED, LANES)
+    for _ in range(LANES // PLACES + 1):  # each lane is where it waits
+        await mill.turn()
+    print(f"{QUEUED} queued in {time.perf_counter() - began:.0f} s")
 
 
 async def _pass(mill: Mill, number: int, keys: int) -> None:
