@@ -128,9 +128,9 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
         await mill.drain()
         print(f"{QUEUED} passed through in {time.perf_counter() - began:.0f} s")
         await _pass(beside, 1000, 20)
-        await _fill(mill)
         await beside.queue(200, 20)
         await families.queue(200, 20)
+        await _fill(mill)
         while time.monotonic() - opened < SECONDS:
             await asyncio.sleep(1)
             await mill.turn()
