@@ -23,6 +23,7 @@ from pyrula.workflows.workflow import Registry, Workflow
 T = TypeVar("T")
 _GIVE_UP_SECONDS: Final = 60.0
 _GLANCE_SECONDS: Final = 0.0005
+_NEWS_SECONDS: Final = 2.0
 
 
 class NotSettled(PyrulaError):
@@ -167,8 +168,8 @@ class Environment:
 
             await env.until(env.client.execute("reminder", {"user": "u1"}))
 
-        Raises `NothingDue` if nobody waits for time to pass any more, and TimeoutError after `within`
-        virtual seconds.
+        Raises `NothingDue` if nobody waits for time to pass any more, nor does for two real seconds, and
+        TimeoutError after `within` virtual seconds.
         """
         waiting = asyncio.ensure_future(awaitable)
         last = self.clock.monotonic() + to_us(within)
@@ -177,6 +178,8 @@ class Environment:
             while not waiting.done():
                 due = self.clock.next_due()
                 if due is None:
+                    if await self._is_told(waiting):
+                        continue
                     raise NothingDue(
                         f"at {self.now} s nothing more is due, and what is waited for has not happened"
                     )
@@ -188,6 +191,17 @@ class Environment:
             return await waiting
         finally:
             waiting.cancel()
+
+    async def _is_told(self, waiting: asyncio.Future[Any]) -> bool:
+        """Whether `waiting` ends, or something becomes due, after all: a server's news takes real time."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + _NEWS_SECONDS
+        while loop.time() < ends:
+            await asyncio.wait((waiting,), timeout=_NEWS_SECONDS / 100)
+            await self.settle()
+            if waiting.done() or self.clock.next_due() is not None:
+                return True
+        return False
 
     async def settle(self) -> None:
         """Return once all that can happen at this instant has happened."""
