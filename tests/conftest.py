@@ -1,5 +1,7 @@
-"""What holds for every test: hypothesis profiles, and a second try beside a server. The asyncio mode and time-outs are in
-pyproject.toml."""
+"""What holds for every test: hypothesis profiles, and a second try beside a server.
+
+The asyncio mode and time-outs are in pyproject.toml.
+"""
 
 import os
 
