@@ -67,5 +67,5 @@ class Schemas:
             if len(identities) > 1:
                 return
             for name in names:
-                connection.execute(_EMPTY.format(schema=name))  # type: ignore[call-overload]  # likewise
+                connection.execute(_EMPTY.format(schema=name))  # type: ignore[call-overload]  # a name of ours
         self._free[len(urls)].append(urls)

@@ -132,7 +132,7 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
         await families.queue(200, 20)
         await _fill(mill)
         while time.monotonic() - opened < SECONDS:
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # a snapshot grows old by the server's clock; no wait at the usual size
             await mill.turn()
         with plans(explaining_server, schema) as read:
             for _ in range(LOOKS):

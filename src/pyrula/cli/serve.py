@@ -69,7 +69,7 @@ def serve(
     """Serve HTTP and the page (/ui) until SIGTERM or SIGINT: waits are answered at once, bodies get the grace."""
     try:  # the extra `http` is wanted by this command alone
         import starlette  # noqa: F401 - asked for by name, so that what else fails to import keeps its traceback
-        import uvicorn  # noqa: F401 - likewise
+        import uvicorn  # noqa: F401 - asked for by name, as the one above
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"serve: it needs {error.name}, of the extra http: pip install 'pyrula-workflows[http]'"
