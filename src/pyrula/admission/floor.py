@@ -37,10 +37,9 @@ class Floor:
         self._removed: defaultdict[LaneId, set[int]] = defaultdict(set)
         self._given_back: defaultdict[GateId, int] = defaultdict(int)
         self._touched: set[GateId] = set()
-        self._dirty: dict[GateId, Gate] = {}
         self._starts: list[Start] = []
         self._rung: set[str] = set()
-        self._rotas = Rotas(self._rows, now, self._rung, self._mark)
+        self._rotas = Rotas(self._rows, now, self._rung)
         self._lines = Lines(self._rows, now, self._rotas)
         self._more = False
 
@@ -80,10 +79,10 @@ class Floor:
             self._more = len(due) >= self._budget
             self._rows.adopt_gates(due)
             for gate in due:
-                self._mark(self._rows.gates[gate.id])
+                self._rows.mark(self._rows.gates[gate.id])
         vain = 0
         while self._rows.left > 0:
-            if self._dirty:
+            if self._rows.dirty:
                 self._ring()
             lane = self._bench.best()
             if lane is None:
@@ -108,7 +107,7 @@ class Floor:
             vtime=rows.vtime,
             starts=self._starts,
             more=self._more,
-            left=rows.left <= 0 and (bool(self._dirty) or self._bench.occupied),
+            left=rows.left <= 0 and (bool(self._rows.dirty) or self._bench.occupied),
             waits=self._rotas.left,
             next_at=min(later, default=None),
             rung=frozenset(self._rung),
@@ -126,9 +125,9 @@ class Floor:
                 raise ValueError(f"gate {gate_id.hex()}: {gate.in_use} slots in use, {n} given back")
             gate.in_use -= n
             rows.changed_gates.add(gate_id)
-            self._mark(gate)
+            self._rows.mark(gate)
         for gate_id in self._touched & rows.gates.keys():
-            self._mark(rows.gates[gate_id])
+            rows.mark(rows.gates[gate_id])
         for lane in lanes:
             unit = rows.adopt(lane)
             self._leave(lane, unit)
@@ -166,9 +165,10 @@ class Floor:
         is rung before anybody else is picked. And one per workflow is needed: a worker that serves none of
         the lanes rung so far must find the room that they have not taken.
         """
-        while self._dirty:
-            batch = list(self._dirty.values())
-            self._dirty.clear()
+        dirty = self._rows.dirty
+        while dirty:
+            batch = list(dirty.values())
+            dirty.clear()
             self._lines.open(batch)
             for gate in batch:
                 gate.dirty = False
@@ -214,7 +214,7 @@ class Floor:
             elif resumed:
                 continue
             else:
-                self._mark(gate)
+                self._rows.mark(gate)
             take(gate, stamp, self._now)
             if gate.rota is not None or len(gate.heralds) > (lane.workflow in gate.heralds):
                 self._rotas.started(gate, stamp, self._lines.workflows)
@@ -251,7 +251,7 @@ class Floor:
                 if gate.heralds.get(lane.workflow, (0, 0, 0, b""))[3] == lane.id:
                     del gate.heralds[lane.workflow]
                     self._rows.changed_gates.add(gate.id)
-                self._mark(gate)
+                self._rows.mark(gate)
         lane.state, lane.gate = "empty", None
         self._rows.changed_lanes.add(lane.id)
 
@@ -269,7 +269,7 @@ class Floor:
             if gate.waiting and not (resumed and gate.kind == "rate"):
                 # Others wait here: it is rung when it is the best of them.
                 self._wait(lane, unit, head, at)
-                self._mark(gate)
+                self._rows.mark(gate)
                 return
         lane.wait_seq = head.seq
         self._make_ready(lane, unit, None)
@@ -331,10 +331,3 @@ class Floor:
 
     def _left_for_others(self, gate: Gate, stamp: Stamp, lane: Lane) -> bool:
         return self._rows.serves(lane.workflow) and self._rotas.withholds(gate, stamp, lane.priority, {})
-
-    def _mark(self, gate: Gate) -> None:
-        """Look at the gate's waiters, if it has any, before anybody else is picked."""
-        if gate.waiting or gate.dirty or gate.wake_at is not None:
-            gate.dirty = True
-            self._dirty[gate.id] = gate
-            self._rows.changed_gates.add(gate.id)

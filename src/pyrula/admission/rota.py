@@ -22,14 +22,12 @@ _REST = 16
 
 
 class Rotas:
-    """The rotas of one turn. rung: gets the workflows for which a place is left, whose workers are to be told; mark:
-    has a gate looked at, where no place is left any more."""
+    """The rotas of one turn. rung: gets the workflows for which a place is left, whose workers are to be told."""
 
-    def __init__(self, rows: Rows, now: int, rung: set[str], mark: Callable[[Gate], None]) -> None:
+    def __init__(self, rows: Rows, now: int, rung: set[str]) -> None:
         self._rows = rows
         self._now = now
         self._rung = rung
-        self._mark = mark
         self.left = False  # a place was left for others
         self._me = rows.loader.served
         self._others: Mapping[bytes, tuple[Collection[str], int]] | None = None
@@ -179,7 +177,7 @@ class Rotas:
     def _close(self, gate: Gate, rota: Rota) -> None:
         if rota.until:
             rota.until = 0
-            self._mark(gate)
+            self._rows.mark(gate)
             self._rows.changed_gates.add(gate.id)
 
     def _missed(self, gate: Gate, rota: Rota, mine: Share, owed: Collection[bytes]) -> None:

@@ -25,6 +25,7 @@ class Rows:
         self.changed_lanes: set[LaneId] = set()
         self.changed_units: set[UnitId] = set()
         self.changed_gates: set[GateId] = set()
+        self.dirty: dict[GateId, Gate] = {}  # whose waiters are to be looked at before anybody is picked
         self._clocks: dict[int, Unit] = {}
         self._serves: dict[str, bool] = {}
 
@@ -78,6 +79,13 @@ class Rows:
                 self.gates[gate.id] = gate
                 if gate.waiting:
                     self.stored_waiters.add(gate.id)
+
+    def mark(self, gate: Gate) -> None:
+        """Have the gate's waiters looked at, if it has any."""
+        if gate.waiting or gate.dirty or gate.wake_at is not None:
+            gate.dirty = True
+            self.dirty[gate.id] = gate
+            self.changed_gates.add(gate.id)
 
     def prepare(self, lanes: Sequence[Lane], gates: Iterable[GateId] = ()) -> None:
         """Load what looking at these lanes takes: the fronts of their queues, and their gates (and these)."""

@@ -332,3 +332,6 @@ class Body:
         if self._watch is not None:
             self._watch.cancel()
         self.port.ended(self, self.outcome)
+        # These point back here: all that belongs to a run would stay until the garbage collector came by.
+        self._main = self._watch = None
+        self.teller.close()

@@ -60,6 +60,13 @@ def answer(call: Call, entry: Entry) -> Any:
     """The value of a settled entry. Raises what it was settled with, marked with its place in the log."""
     if entry.status == "done":
         return None if entry.value is None or entry.value == b"null" else decode(entry.value)
+    cause, call.cause = call.cause, None
+    if cause is not None:
+        raise _error(call, entry) from cause
+    raise _error(call, entry)  # in no variable: by its traceback it would point to itself
+
+
+def _error(call: Call, entry: Entry) -> Exception:
     error: Exception
     if entry.status == "timeout":
         what = f"event {call.name!r}" if call.kind == "event" else f"{call.kind} {call.name!r}"
@@ -68,9 +75,7 @@ def answer(call: Call, entry: Entry) -> Any:
         value = decode(entry.value) if entry.value is not None else {}
         error = _child_error(call, value) if call.kind == "child" else _step_error(call, value)
     mark(error, call.key)
-    if call.cause is not None:
-        raise error from call.cause
-    raise error
+    return error
 
 
 def _step_error(call: Call, value: dict[str, Any]) -> Exception:

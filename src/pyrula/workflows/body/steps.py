@@ -143,7 +143,7 @@ async def _within(body: Body, timeout: int | None, doing: Awaitable[Any], *, sto
     def expire() -> None:
         nonlocal expired
         expired = True
-        if stoppable:
+        if stoppable and asker is not None:
             asker.cancel()
 
     watch = body.after(timeout, expire)
@@ -159,6 +159,7 @@ async def _within(body: Body, timeout: int | None, doing: Awaitable[Any], *, sto
             asker.uncancel()
     finally:
         watch.cancel()
+        asker = None  # what is raised keeps this frame, and the task what is raised
     raise TimeoutError(f"not over within {timeout / SECOND:g} s")
 
 

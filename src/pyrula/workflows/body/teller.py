@@ -45,6 +45,7 @@ class Teller:
         self._held: list[Call] = []
         self._poked = False
         self._still = 0
+        self._closed = False
 
     # -- from the body's tasks
 
@@ -103,8 +104,15 @@ class Teller:
             self._poked = True
             self._loop.call_soon(self._look, context=contextvars.Context())
 
+    def close(self) -> None:
+        """The body is over, and told nothing more."""
+        self._closed = True
+        del self._body
+
     def _look(self) -> None:
         self._poked = False
+        if self._closed:
+            return
         if self._body.closing:
             self._body.finish()
         elif not self._tree.blocked():
