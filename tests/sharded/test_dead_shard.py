@@ -228,6 +228,68 @@ async def test_a_shard_that_is_locked_for_long_holds_up_its_own_runs_only(tmp_pa
             assert await client.result(runs[1], timeout=5) is None
 
 
+async def test_a_message_that_cannot_arrive_holds_up_one_turn_and_not_all(
+    hands: Hands, store: ShardedStore
+) -> None:
+    """The shard that it is for answers nothing at all, as one that another process keeps locked."""
+    before = await one_on_each(hands)
+    child = await hands.submit("w", f"{before[1]}/:0", params={"k": key_on(0)}, parent=before[1])
+    await hands.turn()
+    there, back = store.shard(1), asyncio.Event()
+    write, turn = there.write, there.turn
+
+    async def wait_and_write(verb: Any) -> Any:
+        await back.wait()
+        return await write(verb)
+
+    async def wait_and_turn(request: TurnRequest) -> Any:
+        await back.wait()
+        return await turn(request)
+
+    there.write, there.turn = wait_and_write, wait_and_turn  # type: ignore[method-assign]  # while it is locked
+    try:
+        loop, took = asyncio.get_running_loop(), []
+        await hands.end(child)
+        for number in range(4):
+            began = loop.time()
+            run_id = await hands.submit("w", params={"k": key_on(2, 1 + number)})
+            assert await hands.turn() == [run_id]
+            took.append(loop.time() - began)
+        assert sum(took) < 1, took
+    finally:
+        del there.write, there.turn
+        back.set()
+    await hands.move(10)
+    await hands.turn()
+
+
+async def test_what_a_shard_hands_out_once_it_was_let_go_is_not_begun(
+    hands: Hands, store: ShardedStore
+) -> None:
+    """Its answer comes so late that the worker has already told its bodies there to stop."""
+    before = await one_on_each(hands)
+    there, back = store.shard(1), asyncio.Event()
+    turn = there.turn
+
+    async def answer_late(request: TurnRequest) -> Any:
+        handed = await turn(request)
+        await back.wait()
+        return handed
+
+    there.turn = answer_late  # type: ignore[method-assign]  # for as long as it is slow
+    assert set(await hands.turn()) == {before[0], before[2]}
+    del there.turn
+    with off(store, 1):
+        await pass_time(hands, LEASE // SECOND - 8, store)
+        back.set()
+        await pass_time(hands, 2, store)
+    assert before[1] not in hands.executing
+    await pass_time(hands, 10, store)
+    assert before[1] in hands.executing
+    await hands.end(before[1])
+    assert await hands.state(before[1]) == "completed"
+
+
 async def test_a_shard_that_cannot_be_opened_leaves_the_others_open(tmp_path: Path) -> None:
     urls = [f"sqlite:///{tmp_path / f'{number}.db'}" for number in range(SHARDS)]
     async with open_store(urls):

@@ -121,6 +121,39 @@ async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_laps
     assert len(began) == 2
 
 
+async def test_what_a_turn_brings_that_outlasts_the_lease_is_not_begun(
+    store: Any, client: WorkflowClient, registry: Registry
+) -> None:
+    lives: list[str] = []
+
+    @workflow(registry=registry)
+    async def short(ctx: Any) -> None:
+        lives.append(worker.incarnation)
+        await asyncio.sleep(0.1)
+
+    heartbeat, turn = store.heartbeat, store.turn
+    held_up: list[str] = []
+
+    def cut_off(incarnation: str) -> bool:
+        if incarnation in held_up:
+            raise StoreUnavailable("cut off")
+        return bool(heartbeat(incarnation))
+
+    async def held_up_with_claims(request: Any) -> Any:
+        handed = await turn(request)
+        if handed.claims and not held_up:
+            held_up.append(request.incarnation)
+            await until(lambda: worker._lives.turns.lost)
+        return handed
+
+    run_id = await client.submit("short")
+    store.heartbeat, store.turn = cut_off, held_up_with_claims
+    only_place = {"worker": {"workflow": (1, None)}}
+    async with Worker(store, registry, lease_seconds=0.5, limits=only_place) as worker:
+        await client.result(run_id, timeout=10)
+    assert len(lives) == 1 and lives != held_up
+
+
 async def test_a_worker_that_was_given_up_hands_nothing_in_and_starts_anew(
     store: Any, client: WorkflowClient, registry: Registry
 ) -> None:

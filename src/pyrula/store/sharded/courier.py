@@ -70,10 +70,12 @@ class Courier:
         return True
 
     async def rounds(self, sources: Sequence[int]) -> bool:
-        """Deliver what lies in the outboxes of these shards; whether something has arrived. Waits for it a while; what
-        fails is tried again later.
+        """Deliver what lies in the outboxes of these shards; whether something has arrived. Waits a while for what it
+        begins; what was begun earlier is let go on, so that a shard that is slow holds up one turn and not all, and
+        what fails is tried again later.
         """
         before = self._brought
+        begun: list[asyncio.Task[None]] = []
         found, _ = await self._shards.each(lambda store: store.read(outbox.addressed), sources)
         now = self._shards.clock.monotonic()
         for source, addresses in found.items():
@@ -84,10 +86,11 @@ class Courier:
                     way.again_at = now + grace
                 elif not way.lock.locked() and (way.again_at or now) <= now:
                     delivering = asyncio.ensure_future(self._try(source, address))
+                    begun.append(delivering)
                     self._rounds.add(delivering)
                     delivering.add_done_callback(self._rounds.discard)
-        if self._rounds:
-            await asyncio.wait(self._rounds, timeout=_PATIENCE_SECONDS)
+        if begun:
+            await asyncio.wait(begun, timeout=_PATIENCE_SECONDS)
         return self._brought != before
 
     def _forget(self, source: int, addresses: set[int]) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from pyrula.clock import SECOND
 from pyrula.errors import StoreUnavailable
 from pyrula.model.lease import Lease
-from pyrula.store.protocol import Handed, Signal, TurnRequest
+from pyrula.store.protocol import Claim, Handed, Signal, TurnRequest
 from pyrula.store.sharded.courier import Courier
 from pyrula.store.sharded.deadlocks import Deadlocks
 from pyrula.store.sharded.finding import Finding
@@ -175,6 +175,7 @@ class Turns:
 
     def _merged(self, refused: list[Lease], came: Sequence[tuple[Seat, Handed]], *, brought: bool) -> Handed:
         life, now = self.life, self._shards.clock.monotonic()
+        claims = _still_held(came)
         signals = [signal for _, handed in came for signal in handed.signals]
         for seat in life.seats:
             if seat.lost and not seat.told:
@@ -191,7 +192,7 @@ class Turns:
         changes = [handed.limiters for _, handed in came if handed.limiters is not None]
         return Handed(
             now=self._now,
-            claims=tuple(claim for _, handed in came for claim in handed.claims),
+            claims=claims,
             refused=(*refused, *(lease for _, handed in came for lease in handed.refused)),
             signals=tuple(signals),
             next_in=min(known) if known else None,
@@ -216,3 +217,13 @@ class Turns:
             _log.warning(
                 "shard %d was not told that a worker leaves; its leases there lapse: %s", shard, error
             )
+
+
+def _still_held(came: Sequence[tuple[Seat, Handed]]) -> tuple[Claim, ...]:
+    """What was handed out, but for what came after its seat was lost: nobody tells such a body to stop. It is not
+    begun, and goes back when the seat is taken again.
+    """
+    for seat, handed in came:
+        if seat.lost:
+            seat.held.difference_update(claim.lease for claim in handed.claims)
+    return tuple(claim for seat, handed in came for claim in handed.claims if claim.lease in seat.held)

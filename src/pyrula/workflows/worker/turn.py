@@ -142,7 +142,10 @@ class Turns:
             self.lose("the store has given this worker up: its leases had lapsed")
         else:
             self._proved(asked)
-        executions.start(handed.claims)
+        if self.lost is None:
+            executions.start(handed.claims)
+        else:  # its leases may lapse before such a body could be stopped: never begun, its run waits for that
+            self._limits.ended(claims)
         executions.hear(handed.signals)
         return handed
 
