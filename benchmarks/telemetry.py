@@ -31,6 +31,7 @@ try:
 except ImportError:
     encode_spans = None
 
+from pyrula.cli.working import spare_collector
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.telemetry import Counts, observed
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     ways = WAYS if encode_spans is not None else WAYS[:-1]
+    spare_collector()  # as `pyrula worker` does
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for number in range(given.rounds):
         first = number % len(ways)

@@ -2,7 +2,7 @@
 
 The SDK spends about 30 µs on a span: a lock, bounded containers, attributes checked one by one, a sampler asked again
 for what its parent settled. Here a span is a few fields until it ends; then it goes to the provider's processors as
-the `ReadableSpan` that they take.
+the `ReadableSpan` that it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import Event, ReadableSpan, Tracer
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, Tracer
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util import BoundedList
@@ -31,7 +31,8 @@ from opentelemetry.trace import (
 
 from pyrula.clock import Clock
 
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_FLAGS = tuple(map(TraceFlags, range(4)))
+"""By value: sampled or not, with a random trace id or not."""
 _UNSET = Status(StatusCode.UNSET)
 _PLAIN = frozenset((str, bool, int, float))
 """Types of values that need no check."""
@@ -39,23 +40,9 @@ _DEAF = frozenset((BatchSpanProcessor, SimpleSpanProcessor))
 """Processors that do nothing when a span starts."""
 
 
-class LightSpan(Span):
-    """A span of the API, all of it, that is recorded. What most spans never have is made when they do."""
-
-    __slots__ = (
-        "_attributes",
-        "_context",
-        "_events",
-        "_kind",
-        "_links",
-        "_name",
-        "_open",
-        "_parent",
-        "_plain",
-        "_spans",
-        "_start",
-        "_status",
-    )
+class LightSpan(Span, ReadableSpan):
+    """A span of the API, all of it, that is recorded. What most spans never have is made when they do. Once it has
+    ended nothing changes it, and processors and exporters are given it as it is."""
 
     def __init__(
         self,
@@ -67,13 +54,17 @@ class LightSpan(Span):
         attributes: dict[str, Any],
     ) -> None:
         self._spans, self._name, self._kind = spans, name, kind
-        self._context, self._parent = context, parent
-        self._attributes = attributes
+        self._context: SpanContext = context
+        self._parent = parent
+        self._resource, self._instrumentation_scope = spans.resource, spans.scope
+        self._instrumentation_info = None
+        self._attributes: Any = attributes
         self._plain = self._open = True
-        self._events: list[Event] | None = None
-        self._links: list[Link] | None = None
+        self._events: Any = ()
+        self._links: Any = ()
         self._status = _UNSET
-        self._start = spans.now()
+        self._end_time = None
+        self._start_time = spans.now()
 
     def get_span_context(self) -> SpanContext:
         return self._context
@@ -132,27 +123,22 @@ class LightSpan(Span):
     def end(self, end_time: int | None = None) -> None:
         if self._open:
             self._open = False
-            self._spans.ended(self, self._spans.now() if end_time is None else end_time)
+            self._end_time = self._spans.now() if end_time is None else end_time
+            self._spans.ended(self)
 
-    def readable(self, spans: Spans, end: int | None) -> ReadableSpan:
-        """As processors and exporters take it."""
-        limits = spans.limits
-        most, longest = limits.max_span_attributes, limits.max_span_attribute_length
-        plain = self._plain and longest is None and (most is None or len(self._attributes) <= most)
-        return ReadableSpan(
-            name=self._name,
-            context=self._context,
-            parent=self._parent,
-            resource=spans.resource,
-            attributes=self._attributes if plain else spans.bounded(self._attributes),
-            events=BoundedList.from_seq(limits.max_events, self._events) if self._events else (),
-            links=BoundedList.from_seq(limits.max_links, self._links) if self._links else (),
-            kind=self._kind,
-            status=self._status,
-            start_time=self._start,
-            end_time=end,
-            instrumentation_scope=spans.scope,
-        )
+    def bound(self, limits: SpanLimits) -> None:
+        """Keep within what the provider allows of each."""
+        most = limits.max_span_attributes
+        if (
+            not self._plain
+            or limits.max_span_attribute_length is not None
+            or (most is not None and len(self._attributes) > most)
+        ):
+            self._attributes = self._spans.bounded(self._attributes)
+        if self._events:
+            self._events = BoundedList.from_seq(limits.max_events, self._events)
+        if self._links:
+            self._links = BoundedList.from_seq(limits.max_links, self._links)
 
 
 class Spans:
@@ -179,18 +165,16 @@ class Spans:
         self, name: str, kind: SpanKind, context: Context, attributes: dict[str, Any]
     ) -> LightSpan | NonRecordingSpan:
         """A span under that of `context`, or the first of a trace: as the sampler says."""
-        above = get_current_span(context).get_span_context()
-        parent = above if above.is_valid else None
+        above = get_current_span(context).get_span_context() if context else None
+        parent = above if above is not None and above.is_valid else None
         if parent is None:
             trace_id, flags = self._ids.generate_trace_id(), self._root_flags
         else:
             trace_id, flags = parent.trace_id, parent.trace_flags & 2
         sampled = self._tracer.sampler.should_sample(context, trace_id, name, kind, attributes, ())
         if sampled.decision is Decision.RECORD_AND_SAMPLE:
-            flags |= _SAMPLED
-        its = SpanContext(
-            trace_id, self._ids.generate_span_id(), False, TraceFlags(flags), sampled.trace_state
-        )
+            flags |= TraceFlags.SAMPLED
+        its = SpanContext(trace_id, self._ids.generate_span_id(), False, _FLAGS[flags], sampled.trace_state)
         if sampled.decision is Decision.DROP:
             return NonRecordingSpan(its)
         if sampled.attributes:  # a sampler may add some; those it was asked about are among them
@@ -211,9 +195,10 @@ class Spans:
                 processor.on_start(span, parent_context=context)
         return span
 
-    def ended(self, span: LightSpan, end: int) -> None:
+    def ended(self, span: LightSpan) -> None:
         """Hand it on."""
-        self._tracer.span_processor.on_end(span.readable(self, end))
+        span.bound(self.limits)
+        self._tracer.span_processor.on_end(span)
 
     def bounded(self, attributes: Mapping[str, Any] | None, *, event: bool = False) -> Any:
         """Attributes as the provider's limits let them through."""
