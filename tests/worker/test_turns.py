@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from pyrula.errors import ConfigurationError, RunCancelled, RunFailed, StoreBusy
+from pyrula.errors import (
+    ConfigurationError,
+    RunCancelled,
+    RunFailed,
+    StoreBusy,
+)
 from pyrula.limiters import PollRate
 from pyrula.policies import Limit, Rate, Retry
 from pyrula.store.protocol import Store
@@ -212,33 +217,6 @@ async def test_what_ended_is_handed_in_again_when_the_store_would_not_take_it(
     async with Worker(store, registry):
         assert await client.execute("once") == "done"
     assert ran == [1] and failures == []
-
-
-async def test_a_step_outlives_a_store_that_is_busy(
-    store: Any, client: WorkflowClient, registry: Registry
-) -> None:
-    ran: list[int] = []
-
-    @workflow(registry=registry)
-    async def body(ctx: Any) -> int:
-        async def one() -> int:
-            ran.append(1)
-            return 1
-
-        value: int = await ctx.step(one)
-        return value
-
-    record, failures = store.record, [StoreBusy("locked"), StoreBusy("locked")]
-
-    async def failing(*args: Any) -> Any:
-        if failures:
-            raise failures.pop()
-        return await record(*args)
-
-    store.record = failing
-    async with Worker(store, registry):
-        assert await client.execute("body") == 1
-    assert ran == [1]
 
 
 async def test_limiters_hold_a_worker_and_can_be_changed_while_it_runs(

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from pyrula.clock import SECOND, Clock
-from pyrula.errors import LeaseLost, StoreClosed, StoreError
+from pyrula.errors import LeaseLost, StoreBusy, StoreClosed, StoreError, StoreUnavailable
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome, Parked, Released
 from pyrula.model.step import Entry
@@ -25,9 +25,12 @@ from pyrula.workflows.worker.threads import Threads
 from pyrula.workflows.workflow import Registry
 
 T = TypeVar("T")
+Errors = type[StoreError] | tuple[type[StoreError], ...]
 _log = logging.getLogger("pyrula.worker")
 _FIRST_RETRY: Final = SECOND // 20
 _LONGEST_RETRY: Final = 2 * SECOND
+_PASSES: Final = (StoreBusy, StoreUnavailable)
+"""What a child may wait for; a `ShardMismatch` does not go away by itself."""
 
 
 class Executions:
@@ -150,11 +153,11 @@ class Executions:
     async def record(self, lease: Lease, entries: Sequence[Entry]) -> list[Entry]:
         """Append to a log, however long the store needs. Raises `LeaseLost`."""
         incarnation = self.incarnation
-        return await self._insist(lease, lambda: self._store.record(incarnation, lease, entries))
+        return await self._insist(_run(lease), lambda: self._store.record(incarnation, lease, entries))
 
     async def read_log(self, lease: Lease) -> list[Entry]:
         """A run's log. Raises `LeaseLost` if the store is closed."""
-        return await self._insist(lease, lambda: self._store.read_log(lease))
+        return await self._insist(_run(lease), lambda: self._store.read_log(lease))
 
     async def submit_child(
         self,
@@ -164,12 +167,18 @@ class Executions:
         parent: str,
         options: Mapping[str, Any],
     ) -> str:
-        """Submit a child."""
-        return await submit_child(self._store, self._catalogue, workflow, params, run_id, parent, options)
+        """Submit a child, however long the store needs: under its id it is submitted once. Raises what speaks against
+        the child itself.
+        """
+
+        async def submit() -> str:
+            return await submit_child(self._store, self._catalogue, workflow, params, run_id, parent, options)
+
+        return await self._insist(f"child {run_id} of run {parent}", submit, _PASSES)
 
     async def resend(self, lease: Lease, run_id: str, name: str, payload: bytes, event_id: str) -> None:
         """Send an event again that a wait took which nobody waited for any more."""
-        await self._insist(lease, lambda: self._store.send_event(run_id, name, payload, event_id))
+        await self._insist(_run(lease), lambda: self._store.send_event(run_id, name, payload, event_id))
 
     def thread(self, call: Callable[[], Any]) -> Future[Any]:
         """Run `call` in a thread."""
@@ -200,16 +209,20 @@ class Executions:
         self.ended_event.set()
         self._wake.set()
 
-    async def _insist(self, lease: Lease, call: Callable[[], Awaitable[T]]) -> T:
+    async def _insist(self, what: str, call: Callable[[], Awaitable[T]], passes: Errors = StoreError) -> T:
         """Call the store until it does it: a body can't go on without, and loses its lease if it lasts too
-        long."""
+        long. passes: the errors after which it is called again."""
         pause = _FIRST_RETRY
         while True:
             try:
                 return await call()
             except StoreClosed as error:
-                raise LeaseLost(f"run {lease.seq} of shard {lease.shard}: {error}") from error
-            except StoreError as error:
-                _log.warning("the store could not write for run %s: %s", lease.seq, error)
+                raise LeaseLost(f"{what}: {error}") from error
+            except passes as error:
+                _log.warning("the store could not write for %s: %s", what, error)
             await self.clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_RETRY)
+
+
+def _run(lease: Lease) -> str:
+    return f"run {lease.seq} of shard {lease.shard}"
