@@ -1,6 +1,7 @@
 """The commands, as a user types them: what they print, and how they exit."""
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -76,6 +77,41 @@ def test_gates_show_numbers_pauses_and_overrides(pyrula, ask, work):
     assert pyrula("resume", "sync.limit", "--key", "a").code == 0
     work()
     assert len(pyrula("runs", "--state", "completed", "--json").json()["runs"]) == 3
+
+
+def test_what_a_pause_says_to_type_ends_that_pause(pyrula, work):
+    work()
+    for key in ("a", "O'Brien & sons", ""):
+        said = pyrula("pause", "sync.limit", "--key", key).out
+        undo = shlex.split(said.partition("until: pyrula ")[2])
+        assert pyrula(*undo).out.strip() == f"sync.limit, key {key!r}: resumed"
+        assert "In force" not in pyrula("gates").out
+
+
+def test_taking_back_for_all_keys_names_the_keys_that_keep_their_own(pyrula, work):
+    work()
+    pyrula("pause", "sync.limit", "--key", "a")
+    pyrula("override", "sync.limit", "--key", "b", "--max", "4")
+    resumed = pyrula("resume", "sync.limit")
+    assert "but key 'a' has a pause of its own: pyrula resume sync.limit --key a" in resumed.out
+    cleared = pyrula("override", "sync.limit", "--clear")
+    assert "but key 'b' has max 4 of its own: pyrula override --clear sync.limit --key b" in cleared.out
+    assert pyrula("override", "sync.limit", "--clear", "--json").json()["keys_of_their_own"] == ["b"]
+    pyrula("override", "sync.limit", "--max", "7")
+    assert (
+        "key 'b': as max 7 for all keys says" in pyrula("override", "sync.limit", "--key", "b", "--clear").out
+    )
+    assert "all keys: as declared" in pyrula("override", "sync.limit", "--clear").out
+
+
+def test_gates_show_an_override_of_a_key_that_no_run_has_used(pyrula, work):
+    work()
+    pyrula("pause", "sync.limit", "--key", "mistyped")
+    pyrula("override", "sync.rate", "--per-second", "5", "--for", "600")
+    (paused,) = [line for line in pyrula("gates").out.splitlines() if "mistyped" in line]
+    assert "a pause" in paused and "until" not in paused
+    assert "5/s, burst 5" in pyrula("gates", "sync.rate").out
+    assert "mistyped" not in pyrula("gates", "sync.rate").out
 
 
 def test_events_are_buffered_listed_and_flushed(pyrula, work):

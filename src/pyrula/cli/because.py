@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from pyrula.cli.output import ago, clock_time, key_text, line, state
+from pyrula.cli.output import ago, as_arguments, clock_time, key_text, line, state
 from pyrula.model.run import FINAL, Run
 
 Reason = Mapping[str, Any]
@@ -140,10 +140,7 @@ def _gate(reason: Reason) -> str:
 
 
 def _of_gate(reason: Reason) -> str:
-    """The gate as the commands take it."""
-    key = reason["key"]
-    quoted = f"'{key}'" if not key or any(c in key for c in ' "$&;|<>()*?#~`\\') else key
-    return f"{reason['gate']} --key {quoted}"
+    return as_arguments(reason["gate"], reason["key"])
 
 
 def _limit(reason: Reason, known: Known) -> Said:

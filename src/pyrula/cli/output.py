@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pyrula.clock import SystemClock
+
+Standing = dict[str, Any]
+"""An override or a pause in force, of one key or of all (None), as `Store.overrides` lists it."""
 
 _WIDTH: Final = 200
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -127,6 +131,20 @@ def line(value: Any, width: int = 60) -> str:
 def key_text(key: str) -> str:
     """A key as people can see it: an empty one too."""
     return key if key and key.isprintable() else repr(key)
+
+
+def shown_override(standing: Standing) -> str:
+    """An override or a pause in force, as a store lists it: `max 3`, `5/s, burst 9`, `a pause`."""
+    if standing["kind"] == "pause":
+        return "a pause"
+    if standing["kind"] == "limit":
+        return f"max {standing['max']}"
+    return f"{standing['per_second']:g}/s, burst {standing['burst']}"
+
+
+def as_arguments(gate: str, key: str | None) -> str:
+    """A gate, and one key of it, as the commands take them: to be copied into a shell."""
+    return gate if key is None else f"{gate} --key {quote(key)}"
 
 
 def _plain(cell: Any) -> str:

@@ -12,7 +12,20 @@ from rich.text import Text
 
 from pyrula.cli.because import Known, explain, holders_of
 from pyrula.cli.connect import AsJson, StoreUrl, ask
-from pyrula.cli.output import ago, bar, clock_time, key_text, line, now, show, span, state, table
+from pyrula.cli.output import (
+    Standing,
+    ago,
+    bar,
+    clock_time,
+    key_text,
+    line,
+    now,
+    show,
+    shown_override,
+    span,
+    state,
+    table,
+)
 from pyrula.errors import GateNotFound, WorkflowNotFound, shown
 from pyrula.model.run import Run
 from pyrula.store.protocol import Gate, Pause
@@ -104,22 +117,48 @@ def gates(
 ) -> None:
     """Show each gate: slots or tokens, who holds them, how many runs wait, pauses and overrides."""
 
-    async def call(client: WorkflowClient) -> list[Gate]:
+    async def call(client: WorkflowClient) -> tuple[list[Gate], list[Standing]]:
         found = await client.gates(name, key, limit)
         if name is not None and not found:
             await _check_gate(client, name)
-        return found
+        return found, await client.store.overrides()
 
-    found = ask(store, call)
+    found, standing = ask(store, call)
+    unseen = _unseen(standing, found, name, key) if len(found) < limit else []
 
     def render(out: Console) -> None:
         if not found:
             out.print("no gates" + (" like that" if name or key is not None else " in use"))
-            return
-        columns = ["gate", "key", "", "in use", "queued", "next start", "note"]
-        out.print(table(columns, [gate_row(gate) for gate in found], right=["queued"]))
+        else:
+            columns = ["gate", "key", "", "in use", "queued", "next start", "note"]
+            out.print(table(columns, [gate_row(gate) for gate in found], right=["queued"]))
+        if unseen:
+            out.print("\nIn force for what no run has used yet:", style="bold")
+            out.print(table(["gate", "key", "what", "until"], [_standing_row(each) for each in unseen]))
 
     show(found, as_json, render)
+
+
+def _unseen(
+    standing: Sequence[Standing], found: Sequence[Gate], name: str | None, key: str | None
+) -> list[Standing]:
+    """Overrides and pauses that no gate of the list shows: of a key that is mistyped, say."""
+    counted = {(gate.name, gate.key) for gate in found} | {(gate.name, None) for gate in found}
+    return [
+        each
+        for each in standing
+        if (each["gate"], each["key"]) not in counted
+        and name in (None, each["gate"])
+        and key in (None, each["key"])
+        and not each.get("open")
+    ]
+
+
+def _standing_row(each: Standing) -> tuple[Any, ...]:
+    ends = each["expires_at"]
+    until = "it is taken back" if ends is None else clock_time(ends)
+    whose = "all keys" if each["key"] is None else key_text(each["key"])
+    return each["gate"], whose, shown_override(each), until
 
 
 async def _check_gate(client: WorkflowClient, name: str) -> None:

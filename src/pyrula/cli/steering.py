@@ -4,14 +4,18 @@ too.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
 from pyrula.cli.connect import WRONG_USE, App, AsJson, StoreUrl, ask
-from pyrula.cli.output import show, span
+from pyrula.cli.output import Standing, as_arguments, show, shown_override, span
 from pyrula.errors import RunNotFound
 from pyrula.workflows.client import WorkflowClient
+
+_MOST_LEFT: Final = 5
+"""Keys that are named of those with an override or a pause of their own."""
 
 RunIds = Annotated[list[str], typer.Argument(help="One run id or several.")]
 GateName = Annotated[
@@ -73,14 +77,21 @@ def pause(
 ) -> None:
     """Start no run of a gate until `resume`, or for --for seconds. What executes goes on."""
     ask(store, lambda client: client.pause(gate, key, seconds))
-    until = f"for {span(seconds)}" if seconds is not None else f"until: pyrula resume {gate}"
+    until = (
+        f"for {span(seconds)}" if seconds is not None else f"until: pyrula resume {as_arguments(gate, key)}"
+    )
     _tell(gate, key, f"paused {until}", as_json)
 
 
 def resume(gate: GateName, *, key: OneKey = None, store: StoreUrl = None, as_json: AsJson = False) -> None:
-    """End a pause of a gate."""
-    ask(store, lambda client: client.resume(gate, key))
-    _tell(gate, key, "resumed", as_json)
+    """End a pause of a gate. Keys that were paused by themselves stay so, and are named."""
+
+    async def call(client: WorkflowClient) -> Sequence[Standing]:
+        await client.resume(gate, key)
+        return await _standing(client, gate, "pause")
+
+    standing = ask(store, call)
+    _tell(gate, key, "resumed", as_json, standing if key is None else ())
 
 
 def override(
@@ -114,18 +125,27 @@ def override(
             f"give one of --max, --per-second and --clear, not {' and '.join(chosen) or 'none'}"
         )
 
-    async def call(client: WorkflowClient) -> str:
+    async def call(client: WorkflowClient) -> tuple[str, list[Standing]]:
         if max is not None:
             await client.override_limit(gate, key, max=max, expires_in=seconds)
-            return f"at most {max} at once"
+            return f"at most {max} at once{lapse}", []
         if per_second is not None:
             await client.override_rate(gate, key, per_second=per_second, burst=burst, expires_in=seconds)
-            return f"{per_second:g} starts per second"
+            return f"{per_second:g} starts per second{lapse}", []
         await client.clear_override(gate, key)
-        return "as declared"
+        return _what_holds_now(await _standing(client, gate, "limit", "rate"), key)
 
-    lapse = f", for {span(seconds)}" if seconds is not None and not clear else ""
-    _tell(gate, key, ask(store, call) + lapse, as_json)
+    lapse = f", for {span(seconds)}" if seconds is not None else ""
+    now, left = ask(store, call)
+    _tell(gate, key, now, as_json, left)
+
+
+def _what_holds_now(standing: list[Standing], key: str | None) -> tuple[str, list[Standing]]:
+    """Once an override is taken back: what one key goes by, or that all do but those with one of their own."""
+    if key is None:
+        return "as declared", standing
+    of_all = [each for each in standing if each["key"] is None]
+    return (f"as {shown_override(of_all[0])} for all keys says" if of_all else "as declared"), []
 
 
 def restamp(
@@ -158,10 +178,28 @@ def _tell_each(told: dict[str, str], as_json: bool) -> None:
         raise typer.Exit(WRONG_USE)
 
 
-def _tell(gate: str, key: str | None, what: str, as_json: bool) -> None:
+async def _standing(client: WorkflowClient, gate: str, *kinds: str) -> list[Standing]:
+    """What is in force at a gate, of these kinds; an exception to a pause is none."""
+    return [
+        each
+        for each in await client.store.overrides()
+        if each["gate"] == gate and each["kind"] in kinds and not each.get("open")
+    ]
+
+
+def _tell(gate: str, key: str | None, what: str, as_json: bool, left: Sequence[Standing] = ()) -> None:
+    """left: what still stands for single keys, though it was taken back for all."""
     whose = "all keys" if key is None else f"key {key!r}"
-    show(
-        {"gate": gate, "key": key, "now": what},
-        as_json,
-        lambda out: out.print(f"{gate}, {whose}: {what}", markup=False),
-    )
+    lines = [f"{gate}, {whose}: {what}"]
+    for each in left[:_MOST_LEFT]:
+        undo = "resume" if each["kind"] == "pause" else "override --clear"
+        lines.append(
+            f"    but key {each['key']!r} has {shown_override(each)} of its own: "
+            f"pyrula {undo} {as_arguments(gate, each['key'])}"
+        )
+    if len(left) > _MOST_LEFT:
+        lines.append(f"    and {len(left) - _MOST_LEFT} more keys: pyrula gates {gate}")
+    told: dict[str, Any] = {"gate": gate, "key": key, "now": what}
+    if left:
+        told["keys_of_their_own"] = [each["key"] for each in left]
+    show(told, as_json, lambda out: out.print("\n".join(lines), markup=False, soft_wrap=True))
