@@ -13,7 +13,7 @@ from pyrula.policies.stamp import Stamped
 from pyrula.store.shard.placing import place
 from pyrula.store.sharded.store import ShardedStore
 from tests.conformance.hands import Hands
-from tests.sharded.places import SHARDS, key_on, shard_of
+from tests.sharded.places import SHARDS, id_of, key_on, shard_of
 
 
 def by_key(key: str = "k", **more: object) -> dict[str, object]:
@@ -229,6 +229,22 @@ async def test_restamp_moves_no_run_to_another_shard(hands: Hands, store: Sharde
     with pytest.raises(ShardMismatch, match="submit them anew"):
         await store.restamp("w", stamper)
     assert set(await hands.turn()) == set(runs)
+
+
+async def test_restamp_declares_where_runs_go_from_now_on(hands: Hands, store: ShardedStore) -> None:
+    """From a process that no worker's registration went before."""
+    hands.declare("w")
+    await hands.register()
+    runs = [await hands.submit("w", id_of(shard), params={"k": key_on(shard)}) for shard in range(SHARDS)]
+    hands.declare("w", **by_key())
+
+    def stamper(params: bytes, priority: int) -> Stamped:
+        return hands.stamped("w", decode(params), priority)
+
+    assert await store.restamp("w", stamper) == SHARDS
+    assert set(await hands.turn()) == set(runs)
+    assert [gate.in_use for gate in await store.gates(None)] == [1] * SHARDS
+    await hands.end(*runs)
 
 
 async def test_a_run_of_an_earlier_routing_is_not_taken_up_again(hands: Hands, store: ShardedStore) -> None:

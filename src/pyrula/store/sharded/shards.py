@@ -16,6 +16,7 @@ from pyrula.errors import (
     StoreError,
     StoreUnavailable,
 )
+from pyrula.store.shard.arrive import RouteClosed
 from pyrula.store.shard.shard import ShardStore
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ _log = logging.getLogger("pyrula.store")
 PATIENCE_SECONDS: Final = 5.0
 """How long a look at all shards waits for the slowest."""
 _OF_LATE: Final = 5 * SECOND
-_ALIEN: Final = (StoreClosed, SchemaMismatch, ShardMismatch)
+_ALIEN: Final = (StoreClosed, SchemaMismatch, ShardMismatch, RouteClosed)
 _FAULTS: Final = (TypeError, ValueError, AttributeError, LookupError, AssertionError)
 
 
