@@ -320,11 +320,11 @@ async def main():
     limiter = WorkerLimiter("w", hub=hub, limits={"worker": {"activity_regular": (2, None)}})
     options = limiter.worker_options()
     supplier = options["tuner"]._get_activity_task_slot_supplier()
-    calls, reserve = [], supplier.reserve_slot
-    async def counted(ctx):
+    calls, reserve = [], supplier.reserve
+    def counted(ctx):
         calls.append(time.monotonic())
-        return await reserve(ctx)
-    supplier.reserve_slot = counted
+        return reserve(ctx)
+    supplier.reserve = counted
     own = {"workflows": support.WORKFLOWS, "activities": support.ACTIVITIES}
     worker = Worker(client, task_queue="tq", **own, **options)
     run = asyncio.create_task(worker.run())

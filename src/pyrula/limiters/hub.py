@@ -53,7 +53,7 @@ class Hub:
         self.clock = clock or SystemClock()
         self.sampler = OsSampler(readings or OsReadings(), EVERY, hung_mounts_apart=threaded)
         self.asks: list[Ask] = []
-        self.returned: deque[Callable[[], None]] = deque()
+        self.returned: deque[Callable[[], object]] = deque()
         """Places whose holder was lost: filled from anywhere, a finaliser too; the next turn settles them."""
         self._threaded = threaded
         self._lock = threading.Lock()

@@ -12,7 +12,6 @@ from temporalio.worker import (
     Plugin,
     PollerBehaviorSimpleMaximum,
     SlotReserveContext,
-    WorkerTuner,
     WorkflowRunner,
 )
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
@@ -22,9 +21,12 @@ from pyrula.limiters import LIMITABLES, Hub, Limiter, LimiterConfig, PollRate, S
 from pyrula.limiters import hub as process_hub
 from pyrula.limiters.config import DEFAULT_CHECK_FREQUENCY, Duration
 from pyrula.limiters.worker import UNCHANGED
+from pyrula.temporal.crossing import tuner
 from pyrula.temporal.executions import Arrival, CountingRunner, Lives
+from pyrula.temporal.gate import Gate
+from pyrula.temporal.permit import Place
 from pyrula.temporal.running import FollowsWorker
-from pyrula.temporal.slots import Gate, LimitedSupplier, Place
+from pyrula.temporal.slots import LimitedSupplier
 
 DEFAULT_POOL = 5
 
@@ -193,11 +195,11 @@ class WorkerLimiter:
         inner = workflow_runner or SandboxedWorkflowRunner()
         return {
             "plugins": [*plugins, FollowsWorker(self._gate, self._lives)],
-            "tuner": WorkerTuner.create_composite(
-                workflow_supplier=self._workflow_supplier(),
-                activity_supplier=self._activity_supplier(),
-                local_activity_supplier=self._supplier(self._pollers("local", "activity_direct", None)),
-                nexus_supplier=self._supplier(self._pollers("nexus", "nexus", self._pool)),
+            "tuner": tuner(
+                workflow=self._workflow_supplier(),
+                activity=self._activity_supplier(),
+                local_activity=self._supplier(self._pollers("local", "activity_direct", None)),
+                nexus=self._supplier(self._pollers("nexus", "nexus", self._pool)),
             ),
             # Half of the workflow polls go to the normal queue, where limits apply; half to the sticky one.
             "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(2 * self._pool),

@@ -10,7 +10,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 
 from pyrula.temporal.executions import Lives
-from pyrula.temporal.slots import Gate
+from pyrula.temporal.gate import Gate
 
 DRAIN = 0.005
 """Seconds without Python's lock before the stop: the SDK's call takes a lock of its own while it keeps Python's, and a

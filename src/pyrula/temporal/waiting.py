@@ -1,14 +1,19 @@
-"""A future that may be cancelled from a foreign thread.
+"""Awaits a reservation in a coroutine, which the SDK may cancel from a foreign thread.
 
 At shutdown the SDK's native thread calls `Task.cancel()`. With asyncio's debug mode on, any ordinary future
-that the task awaits then refuses the foreign thread, the thread panics and shutdown never ends. This one
+that the task awaits then refuses the foreign thread, the thread panics and shutdown never ends. `LoopFuture`
 hands the request to its own loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+
+from pyrula.temporal.gate import Reservation
+from pyrula.temporal.permit import Permit
 
 
 class LoopFuture(asyncio.Future[None]):
@@ -40,3 +45,30 @@ class LoopFuture(asyncio.Future[None]):
         """End the wait, on the loop's own thread."""
         if not self.done():
             self.set_result(None)
+
+
+async def settled(one: Reservation, later: Callable[[Callable[[], object]], object]) -> Permit:
+    """The permit of `one` as soon as it is granted; `later` takes what a finaliser may not do itself.
+
+    Raises CancelledError, and nothing else.
+    """
+    loop = asyncio.get_running_loop()
+    future = LoopFuture(loop=loop)
+
+    def wake(_: Reservation) -> None:
+        with suppress(RuntimeError):  # a closed loop: whoever waited is gone
+            loop.call_soon_threadsafe(future.wake)
+
+    try:
+        if not one.done():
+            one.add_done_callback(wake)
+            await future
+        if future.cancel_requested:
+            raise asyncio.CancelledError
+    except GeneratorExit:  # the loop was closed under us, and this may run in a finaliser, under any lock
+        later(one.withdraw)
+        raise
+    except BaseException:
+        one.cancel()
+        raise
+    return one.result()
