@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
-import logging
 import os
 import signal
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from pyrula.cli.connect import AsJson, StoreUrl, imported, opened, run
 from pyrula.cli.output import console, show
+from pyrula.telemetry.logs import log_to
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry
 
@@ -26,7 +28,10 @@ _YOUNG = 50_000
 
 def worker(
     app: Annotated[
-        str, typer.Argument(metavar="MODULE[:REGISTRY]", help="Where the workflows are declared.")
+        str,
+        typer.Argument(
+            metavar="MODULE[:REGISTRY]", envvar="PYRULA_APP", help="Where the workflows are declared."
+        ),
     ],
     *,
     worker_id: Annotated[str | None, typer.Option(help="Its name; default: host and process.")] = None,
@@ -37,6 +42,7 @@ def worker(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
     ] = 25,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
     store: StoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,16 +50,18 @@ def worker(
 
     A second signal hands back at once.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    registry = imported(app)
-    spare_collector()
-    options: dict[str, Any] = {
-        "worker_id": worker_id,
-        "max_concurrent_runs": max_concurrent_runs,
-        "lease_seconds": lease_seconds,
-        "on_stuck": _end_process,
-    }
-    run(_work(store, registry, grace, as_json, options))
+    with contextlib.ExitStack() as stack:
+        stop_logs = log_to(as_json=log_json)  # before the import: what sets up logs there finds them set up
+        stack.callback(stop_logs)
+        registry = imported(app)
+        spare_collector()
+        options: dict[str, Any] = {
+            "worker_id": worker_id,
+            "max_concurrent_runs": max_concurrent_runs,
+            "lease_seconds": lease_seconds,
+            "on_stuck": lambda reason: _end_process(reason, stop_logs),
+        }
+        run(_work(store, registry, grace, as_json, options))
 
 
 async def _work(
@@ -91,7 +99,8 @@ def spare_collector() -> None:
     gc.set_threshold(_YOUNG, 20, 20)
 
 
-def _end_process(reason: str) -> None:
+def _end_process(reason: str, stop_logs: Callable[[], None]) -> None:
     """A body's thread goes on and its lease can't be kept: only the end of the process stops it."""
+    stop_logs()  # what waits to be written says how it came to this
     console(stderr=True).print(f"ending the process: {reason}", markup=False, style="red")
     os._exit(_STUCK)

@@ -21,6 +21,7 @@ from pyrula.workflows.catalogue import Catalogue
 from pyrula.workflows.worker.children import submit_child
 from pyrula.workflows.worker.limits import Limits
 from pyrula.workflows.worker.streams import Streams
+from pyrula.workflows.worker.telling import tell
 from pyrula.workflows.worker.threads import Threads
 from pyrula.workflows.workflow import Registry
 
@@ -194,6 +195,7 @@ class Executions:
 
     def ended(self, body: Body, outcome: Outcome | None) -> None:
         """A body is over."""
+        tell(body.claim, outcome)
         self.bodies.pop(body.claim.lease, None)
         if self.tracer is not None:
             self.tracer.ended(body.claim, outcome)

@@ -1,0 +1,48 @@
+"""What a worker logs of attempts that did not go well."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from pyrula.testing import Environment
+from pyrula.workflows import Registry, Retry, workflow
+
+
+async def test_an_attempt_that_fails_and_a_run_that_is_set_aside_are_one_line_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry, asked = Registry(), iter(("one", "two"))
+
+    @workflow(registry=registry, retry=Retry(max_attempts=2, initial_seconds=2, jitter=0))
+    async def fails(ctx: Any) -> None:
+        raise ConnectionError(f"no line {ctx.attempt}")
+
+    @workflow(registry=registry)
+    async def changes(ctx: Any) -> None:
+        await ctx.step(nothing, name=next(asked))
+        await ctx.sleep(1)
+
+    @workflow(registry=registry)
+    async def fine(ctx: Any) -> None:
+        await ctx.sleep(1)
+
+    async def nothing() -> None: ...
+
+    with caplog.at_level(logging.INFO, "pyrula.run"):
+        async with Environment(workflows=registry) as env:
+            for name in ("fails", "changes", "fine"):
+                await env.client.submit(name, run_id=name)
+            await env.advance(10)
+    said = {each.message: each for each in caplog.records}
+    assert len(caplog.records) == 3 and {each.levelname for each in caplog.records} == {"WARNING"}
+    assert (
+        said["attempt 1 failed, the next begins in 2 s: ConnectionError: no line 1"].__dict__["run_id"]
+        == "fails"
+    )
+    assert "attempt 2 failed, and no attempt is left: ConnectionError: no line 2" in said
+    (aside,) = [text for text, each in said.items() if each.__dict__["workflow"] == "changes"]
+    assert aside.startswith("attempt 1 was set aside: NonDeterministicWorkflow: ")
+    assert "step 'one'" in aside and "step 'two'" in aside
