@@ -102,6 +102,19 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert astray == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_heading_is_followed_by_words(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "code", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    lines = [line for line in text.splitlines() if line.strip()]
+    depths = [len(found[0]) if (found := re.match(r"#+(?= )", line)) else 0 for line in lines]
+    empty = [
+        line
+        for line, depth, following in zip(lines, depths, [*depths[1:], 1], strict=True)
+        if depth and 0 < following <= depth
+    ]
+    assert empty == []
+
+
 def anchors(page: Path) -> set[str]:
     """The headings of a page as links name them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
