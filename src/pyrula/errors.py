@@ -254,6 +254,17 @@ def shown(value: object, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def missing(what: str, error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
+    """The error to raise where `what` can't be imported without an extra. What is missing of pyrula itself is no
+    extra: that error stays as it is."""
+    if error.name is None or error.name.partition(".")[0] == "pyrula":
+        return error
+    return ModuleNotFoundError(
+        f"{what} needs {error.name}, of the extra {extra}: pip install 'pyrula-workflows[{extra}]'",
+        name=error.name,
+    )
+
+
 def expect(option: str, value: object, right: bool, must: str) -> None:
     """Raise `ConfigurationError` unless `right`. option: of which call or class, and which, as in `Worker: clock`."""
     if not right:

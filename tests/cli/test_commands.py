@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -201,7 +202,11 @@ def test_a_gate_that_is_declared_and_not_used_is_no_error(pyrula, work):
         (["override", "g"], "give one of"),
         (["override", "g", "--max", "1", "--clear"], "give one of"),
         (["runs", "--store", "redis://x"], "redis"),
-        (["worker", "no.such.module"], "can't import"),
+        (["submit", "sync", "--params", "{"], "Invalid value for --params: not JSON"),
+        (["worker", "no.such.module"], "Run pyrula in the folder that holds it"),
+        (["worker", "shop.py"], "such as shop, and run"),
+        (["worker", "./app/shop.py"], "such as app.shop, and run"),
+        (["worker", "tests.cli.lacking"], "No module named 'no_such_library' (/"),
         (["worker", "json"], "declares no workflow"),
         (["worker", "tests.cli.shop:nothing"], "nothing"),
     ],
@@ -249,8 +254,36 @@ def test_it_tells_its_version(pyrula):
     assert (told.code, told.out.split()[0]) == (0, "pyrula")
 
 
-def test_serve_without_its_extra_says_what_to_install(pyrula, monkeypatch):
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    told = pyrula("serve")
+@pytest.mark.parametrize(
+    ("lacking", "arguments", "extra"),
+    [("starlette", ["serve"], "http"), ("opentelemetry.trace", ["serve", "--otel"], "otel")],
+)
+def test_a_command_without_its_extra_says_what_to_install(pyrula, monkeypatch, lacking, arguments, extra):
+    monkeypatch.setitem(sys.modules, lacking, None)
+    told = pyrula(*arguments)
     assert told.code == 2
-    assert "pip install 'pyrula-workflows[http]'" in told.err
+    assert f"pip install 'pyrula-workflows[{extra}]'" in told.err
+
+
+@pytest.mark.parametrize(
+    ("lacking", "module", "extra"),
+    [
+        ("starlette", "pyrula.web", "http"),
+        ("opentelemetry", "pyrula.telemetry.otel", "otel"),
+        ("opentelemetry", "pyrula.telemetry.meters", "otel"),
+    ],
+)
+def test_a_module_without_its_extra_says_what_to_install(lacking, module, extra):
+    """In a process of its own: here all of them are imported already."""
+    code = f"import sys; sys.modules[{lacking!r}] = None; import {module}"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    last = told.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ModuleNotFoundError: {module} needs {lacking}")
+    assert last.endswith(f"of the extra {extra}: pip install 'pyrula-workflows[{extra}]'")
+
+
+def test_a_name_that_workers_know_is_near_to_a_mistyped_one(pyrula, work):
+    work()
+    assert "near are 'digest'" in pyrula("trigger", "digets", "user=u1").err

@@ -284,6 +284,12 @@ async def test_other_sites_get_no_cors_unless_they_are_named(make_app: Callable[
         assert "access-control-allow-origin" not in other.headers
 
 
+@pytest.mark.parametrize("site", ["shop.example", "https://shop.example/", "https://Shop.example", ""])
+async def test_a_site_that_no_browser_would_send_is_refused(make_app: Callable[..., App], site: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"scheme://host\[:port\]"):
+        make_app(tokens=True, cors_origins=["https://shop.example", site])
+
+
 def test_every_first_word_of_a_route_is_refused_as_a_workflow_name() -> None:
     words = {operation.path.split("/")[1] for operation in OPERATIONS} - {"{name}", ""}
     assert words <= ROUTES

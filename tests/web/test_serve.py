@@ -89,6 +89,16 @@ def test_it_refuses_to_be_reached_by_others_without_tokens(tmp_path: Path) -> No
     assert not (tmp_path / "runs.db").exists()
 
 
+def test_it_says_who_is_in_the_way_of_a_port_and_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with served(tmp_path, port, "--worker") as process:
+            assert process.wait(timeout=30) == 2
+    said = (tmp_path / "log").read_text()
+    assert f"can't listen on 127.0.0.1, port {port}: " in said and "give another --port" in said
+    assert "Traceback" not in said
+
+
 async def test_page_interface_and_worker_run_in_one_process(tmp_path: Path, port: int) -> None:
     with served(tmp_path, port, "--worker", "--log-json") as process:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:

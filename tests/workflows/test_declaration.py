@@ -140,10 +140,17 @@ def test_a_body_is_an_async_function(registry, fn):
 async def _without_context(): ...
 async def _only_keywords(*, ctx): ...
 async def _positional(ctx, a, /): ...
+async def _method(self, ctx): ...
 
 
 @pytest.mark.parametrize(
-    ("fn", "told"), [(_without_context, "ctx"), (_only_keywords, "ctx"), (_positional, "positional-only")]
+    ("fn", "told"),
+    [
+        (_without_context, "ctx"),
+        (_only_keywords, "ctx"),
+        (_positional, "positional-only"),
+        (_method, "is a method"),
+    ],
 )
 def test_a_body_takes_a_context_and_named_parameters(registry, fn, told):
     assert told in refused(registry, fn, name="w")
@@ -159,6 +166,11 @@ def test_names_that_fit_a_url_are_allowed(registry, name):
 )
 def test_other_names_are_refused_with_what_is_allowed(registry, name):
     assert "letters, digits, '_', '-' and '.'" in refused(registry, name=name)
+
+
+def test_a_name_without_its_keyword_is_answered_with_how_to_give_it():
+    with pytest.raises(ConfigurationError, match=r"@workflow\(name='sync'\)"):
+        workflow("sync")
 
 
 @pytest.mark.parametrize("name", sorted(ROUTES))

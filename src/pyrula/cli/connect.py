@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -94,15 +95,20 @@ def imported(app: str) -> Registry:
     Raises `typer.BadParameter` where the module can't be imported or holds none.
     """
     module, _, name = app.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")) or module.endswith(".py"):
+        guess = module.removesuffix(".py").strip("./").replace("/", ".") or "shop.workflows"
+        raise typer.BadParameter(
+            f"{module!r} is no module's name; give it as Python imports it, such as {guess}, and run pyrula in the "
+            "folder that holds it"
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise typer.BadParameter(_why_not_imported(module, error)) from None
+    try:
         for part in name.split(".") if name else ():
             found = getattr(found, part)
-    except ImportError as error:
-        raise typer.BadParameter(
-            f"can't import {module!r}: {error}. Run pyrula in the folder that holds it"
-        ) from None
     except AttributeError as error:
         raise typer.BadParameter(f"{app!r}: {error}") from None
     registry = default_registry if not name else _as_registry(app, found)
@@ -112,6 +118,14 @@ def imported(app: str) -> Registry:
             "declare one with @workflow, or name the registry: module:registry"
         )
     return registry
+
+
+def _why_not_imported(module: str, error: ImportError) -> str:
+    """It is not there, or it is and something that it imports is not: where, then."""
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return f"can't import {module!r}: {error}. Run pyrula in the folder that holds it"
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"can't import {module!r}: {error} ({at.filename}, line {at.lineno})"
 
 
 def _as_registry(app: str, found: object) -> Registry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import signal
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import typer
 
 from pyrula.cli.connect import StoreUrl, imported, opened, run
 from pyrula.cli.output import console
-from pyrula.errors import ConfigurationError
+from pyrula.errors import ConfigurationError, missing
 from pyrula.limiters import hub
 from pyrula.store.protocol import Store
 from pyrula.telemetry import Counts, observed
@@ -67,13 +68,9 @@ def serve(
     store: StoreUrl = None,
 ) -> None:
     """Serve HTTP and the page (/ui) until SIGTERM or SIGINT: waits are answered at once, bodies get the grace."""
-    try:  # the extra `http` is wanted by this command alone
-        import starlette  # noqa: F401 - asked for by name, so that what else fails to import keeps its traceback
-        import uvicorn  # noqa: F401 - asked for by name, as the one above
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"serve: it needs {error.name}, of the extra http: pip install 'pyrula-workflows[http]'"
-        ) from None
+    _need("serve", "http", "starlette", "uvicorn")
+    if otel:
+        _need("serve --otel", "otel", "opentelemetry.trace")
     from pyrula.web.access import Tokens, is_loopback
 
     if token_file is None and not is_loopback(host):
@@ -81,20 +78,32 @@ def serve(
             f"serve: --host {host} can be reached by other machines and there is no --token-file; write one "
             "(a line a token: name, access, token), or listen on 127.0.0.1"
         )
-    registry = imported(app) if app else None
-    if worker and registry is None:
-        raise ConfigurationError("serve: --worker needs MODULE[:REGISTRY], which declares what it is to run")
-    options: dict[str, Any] = {
-        "tokens": None if token_file is None else Tokens(token_file),
-        "registry": registry,
-        "cors_origins": tuple(cors_origin or ()),
-        "secure_cookie": secure_cookie,
-    }
-    stop_logs = log_to(as_json=log_json)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(
+            log_to(as_json=log_json)
+        )  # before the import: what sets up logs there finds them set up
+        registry = imported(app) if app else None
+        if worker and registry is None:
+            raise ConfigurationError(
+                "serve: --worker needs MODULE[:REGISTRY], which declares what it is to run"
+            )
+        options: dict[str, Any] = {
+            "tokens": None if token_file is None else Tokens(token_file),
+            "registry": registry,
+            "cors_origins": tuple(cors_origin or ()),
+            "secure_cookie": secure_cookie,
+        }
         run(_serve(store, host, port, options, max_concurrent_runs if worker else None, grace, otel))
-    finally:
-        stop_logs()
+
+
+def _need(what: str, extra: str, *modules: str) -> None:
+    """Import what an extra brings, by name, so that what else fails to import keeps its traceback. Raises
+    `ConfigurationError`, saying what to install."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(str(missing(what, error, extra))) from None
 
 
 async def _serve(
@@ -148,7 +157,13 @@ def _server(app: Any, host: str, port: int) -> Any:
             yield  # `_signals` listens: a worker beside the server has to hear them, too
 
         async def startup(self, sockets: Any = None) -> None:
-            await super().startup(sockets)
+            try:
+                await super().startup(sockets)
+            except SystemExit as left:  # uvicorn's way out where it can't listen; its log has the same words
+                raise ConfigurationError(
+                    f"serve: can't listen on {host}, port {port}: {left.__context__}; give another --port (0 takes a "
+                    "free one), or another --host"
+                ) from None
             for each in self.servers:
                 for sock in each.sockets:
                     name, number = sock.getsockname()[:2]

@@ -82,7 +82,7 @@ def _together(text: str | None, fields: list[str] | None, option: str) -> dict[s
     try:
         given = {} if text is None else parse(text, option)
     except NotJson as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
+        raise typer.BadParameter(str(error).removeprefix(f"{option}: "), param_hint=option) from None
     if not isinstance(given, dict):
         raise typer.BadParameter(
             f"{line(given)} is no JSON object; write {option} '{{\"name\": 1}}'", param_hint=option

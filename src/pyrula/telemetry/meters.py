@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from opentelemetry import metrics
-from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
-
 from pyrula.clock import SECOND
+from pyrula.errors import missing
 from pyrula.store.protocol import Store
 from pyrula.telemetry.counts import Counts
+
+try:
+    from opentelemetry import metrics
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+except ModuleNotFoundError as error:
+    raise missing("pyrula.telemetry.meters", error, "otel") from None
 
 _EVERY: Final = 15 * SECOND
 Reading = Callable[[], Iterable[Observation]]

@@ -11,23 +11,28 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from opentelemetry import trace
-from opentelemetry.context import Context, attach, detach
-from opentelemetry.propagate import extract, inject
-from opentelemetry.trace import (
-    Span,
-    SpanKind,
-    Status,
-    StatusCode,
-    Tracer,
-    TracerProvider,
-    set_span_in_context,
-)
 
 from pyrula.clock import Clock, SystemClock
+from pyrula.errors import missing
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Failed, Outcome, Retry
 from pyrula.store.protocol import Claim, Store, Submission, Submitted
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.context import Context, attach, detach
+    from opentelemetry.propagate import extract, inject
+    from opentelemetry.trace import (
+        Span,
+        SpanKind,
+        Status,
+        StatusCode,
+        Tracer,
+        TracerProvider,
+        set_span_in_context,
+    )
+except ModuleNotFoundError as error:
+    raise missing("pyrula.telemetry.otel", error, "otel") from None
 
 if TYPE_CHECKING:
     from pyrula.telemetry.spans import Spans

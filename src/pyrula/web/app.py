@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -40,6 +41,7 @@ async def openapi(call: Call) -> Response:
 
 
 # The order is that of the routes: `/{name}`, which submits, comes last.
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *runs.OPERATIONS,
     *gates.OPERATIONS,
@@ -159,6 +161,14 @@ def _check(
     expect("create_app: tokens", tokens, held, "Tokens of pyrula.web.access, or None")
     sites = isinstance(cors_origins, (list, tuple)) and all(isinstance(each, str) for each in cors_origins)
     expect("create_app: cors_origins", cors_origins, sites, "a list of origins (https://shop.example)")
+    for site in cors_origins if isinstance(cors_origins, (list, tuple)) else ():
+        right = site == "*" or _ORIGIN.fullmatch(site) is not None
+        expect(
+            "create_app: cors_origins",
+            site,
+            right,
+            "as browsers send it: scheme://host[:port], no path after it",
+        )
     expect("create_app: secure_cookie", secure_cookie, isinstance(secure_cookie, bool), "True or False")
     expect("create_app: max_body", max_body, whole(max_body, 1), "bytes, 1 or more")
     seconds = isinstance(answer_seconds, (int, float)) and finite(answer_seconds) and answer_seconds > 0

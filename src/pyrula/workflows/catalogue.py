@@ -108,13 +108,19 @@ class Catalogue:
         # Read each time: a deploy may have changed it, and the newest decides.
         declaration = await self._store.declaration(name)
         if declaration is None:
-            near = get_close_matches(name, [each.name for each in self._registry], 3)
+            near = get_close_matches(name, await self._names(), 3)
             hint = f"; near are {', '.join(map(repr, near))}" if near else ""
             raise WorkflowNotFound(
                 f"no workflow {shown(name)}: this process has imported none of that name and no worker "
                 f"has registered one{hint}. Import the module that declares it, or start a worker that does"
             )
         return ByDeclaration(name, decode(declaration))
+
+    async def _names(self) -> set[str]:
+        """Every name that could have been meant: of this process, and of the workers'."""
+        return {each.name for each in self._registry} | {
+            row["workflow"] for row in await self._store.workflows()
+        }
 
     async def check_triggered(self, workflow: object) -> None:
         """Raise `ConfigurationError` for a workflow without a trigger, `WorkflowNotFound` for one that nobody knows."""

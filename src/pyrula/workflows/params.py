@@ -36,6 +36,11 @@ class Signature:
         self.workflow = workflow
         self._fn = inspect.unwrap(fn)
         rest = list(inspect.signature(fn).parameters.values())
+        if rest and rest[0].name in ("self", "cls"):
+            raise ConfigurationError(
+                f"workflow {workflow!r}: body {fn.__qualname__} is a method, and no worker has an object to call it "
+                "on; write it as a function whose first parameter is ctx"
+            )
         if rest and rest[0].kind in _POSITIONAL:
             rest = rest[1:]  # the context
         elif not rest or rest[0].kind is not inspect.Parameter.VAR_POSITIONAL:

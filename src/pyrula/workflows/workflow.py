@@ -189,6 +189,8 @@ def workflow(
     whatever can't be kept; warns (`ConfigurationWarning`) of a key that the body can never receive. (Seed:
     flow-control.)
     """
+    if isinstance(body, str):
+        raise ConfigurationError(f"@workflow({body!r}): a name is given as name=: @workflow(name={body!r})")
     if body is None:
         return functools.partial(_decorate, name=name, registry=registry, **policies)
     return _decorate(body, name=name, registry=registry, **policies)
