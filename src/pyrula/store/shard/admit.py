@@ -20,6 +20,8 @@ from pyrula.store.shard.tx import Row, Tx
 _BELLS = 512
 """Lanes looked at because something joined or left them, in one turn: what a turn uses, not what there is."""
 
+_EMPTY = rows.STATES.index("empty")
+
 
 @dataclass(slots=True)
 class Hall:
@@ -71,10 +73,10 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
     if not bells:
         return False
     tx.run("admit.drop_bells", after, bells[-1][0])
-    known = loader.lanes([lane for lane, _ in bells])
-    joined = [lane for lane, look in bells if not look and lane in known]
-    floor.arrive(known[lane] for lane in joined if known[lane].state == "empty")
-    looks = [(lane,) for lane, look in bells if look or lane not in known]
+    # a run that joins a lane behind others changes nothing
+    known = loader.lanes([lane for lane, look, state in bells if look or state == _EMPTY])
+    floor.arrive(known[lane] for lane, look, state in bells if not look and state == _EMPTY)
+    looks = [(lane,) for lane, look, state in bells if look or state is None]
     opened: dict[int, tuple[bytes, bool]] = {}
     for lane_id, back, fresh in tx.match("admit.heads", looks):
         lane = known.get(lane_id)

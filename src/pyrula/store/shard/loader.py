@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pyrula.admission import QueueAsk, ReadyKey, SiblingAsk, WaitingAsk
@@ -17,8 +16,11 @@ from pyrula.store.shard.tx import Row, Tx
 
 _FEW = 9
 """Lanes at a gate that are read without asking which lines they form."""
-_LANE = 13
-"""Columns of a lane in a joined row."""
+_LANE, _UNIT = 13, 15
+"""Columns of a lane in a joined row; behind them a seq before which no fresh run of it is queued, one before which
+no resumed one is, and its unit."""
+_START: Row = (0, 0)
+"""Where the queues begin of a lane that is not stored yet."""
 
 
 class Stamps:
@@ -69,6 +71,8 @@ class ShardLoader:
         self.seen: dict[LaneId, Lane] = {}
         self.stored: dict[LaneId, Row] = {}
         self._units: dict[UnitId, Unit] = {}  # those that came with their lanes, until they are asked for
+        self._begin: dict[LaneId, Row] = {}  # where a lane's fresh and its resumed queue begin
+        self._few: dict[GateId, list[Row]] = {}  # all lanes that wait at a gate, where they are few
         self.served = rows.served_digest(served)
 
     def stamp(self, digest: bytes) -> Stamp:
@@ -81,15 +85,19 @@ class ShardLoader:
     def _lane(self, row: Row) -> Lane:
         lane = rows.lane_of(row[:_LANE])
         self.plans[lane.id], self.stored[lane.id] = row[5], row[:_LANE]
+        self._begin[lane.id] = row[_LANE:_UNIT]
         self.seen[lane.id] = lane
         return lane
+
+    def _with_unit(self, row: Row) -> tuple[Lane, Unit]:
+        return self._lane(row), Unit(row[1], row[_UNIT], row[_UNIT + 1])
 
     def lanes(self, ids: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
         found = {}
         for row in self._tx.match("loader.lane", [(id,) for id in ids]):
             found[row[0]] = self._lane(row)
-            if row[_LANE] is not None:
-                self._units[row[1]] = Unit(row[1], row[_LANE], row[_LANE + 1])
+            if row[_UNIT] is not None:
+                self._units[row[1]] = Unit(row[1], row[_UNIT], row[_UNIT + 1])
         return found
 
     def units(self, ids: Sequence[UnitId]) -> Mapping[UnitId, Unit]:
@@ -133,8 +141,8 @@ class ShardLoader:
         priority, vtime, unit = after or (0, 0, b"")
         asks = [(workflow, priority, vtime, unit, n) for workflow in self._served]
         found = self._tx.match("loader.ready", asks)
-        found.sort(key=lambda row: (row[3], row[_LANE], row[1]))
-        return [(self._lane(row), Unit(row[1], row[_LANE], row[_LANE + 1])) for row in found[:n]]
+        found.sort(key=lambda row: (row[3], row[_UNIT], row[1]))
+        return [self._with_unit(row) for row in found[:n]]
 
     def siblings(self, asks: Sequence[SiblingAsk]) -> Sequence[Sequence[Lane]]:
         answers = []
@@ -145,10 +153,15 @@ class ShardLoader:
 
     def lines(self, gates: Sequence[GateId]) -> Mapping[GateId, Sequence[tuple[str, Number]]]:
         found: dict[GateId, list[tuple[str, Number]]] = {}
-        lines = self._tx.match("loader.few_lines", [(gate, _FEW) for gate in gates])
-        crowds = [gate for gate, n in Counter(line[0] for line in lines).items() if n == _FEW]
+        few: dict[GateId, list[Row]] = {}
+        for row in self._tx.match("loader.few_waiting", [(gate, _FEW) for gate in gates]):
+            few.setdefault(row[7], []).append(row)
+        crowds = [gate for gate, waiting in few.items() if len(waiting) == _FEW]
+        for gate in crowds:
+            del few[gate]
+        self._few |= few
+        lines = [(gate, row[2], row[10]) for gate, waiting in few.items() for row in waiting]
         if crowds:
-            lines = [line for line in lines if line[0] not in crowds]
             lines += self._tx.match("loader.lines", [(gate,) for gate in crowds])
         for gate, workflow, stamp in dict.fromkeys(lines):
             found.setdefault(gate, []).append((workflow, rows.number_of(stamp)))
@@ -158,15 +171,19 @@ class ShardLoader:
         params = []
         for gate, workflow, stamp, after, n in asks:
             params.append((gate, workflow, rows.number_text(stamp), *(after or (0, 0, 0, b"")), n))
+        found = [row for ask in params if ask[0] in self._few for row in _next(self._few[ask[0]], ask)]
+        found += self._tx.match("loader.waiting", [ask for ask in params if ask[0] not in self._few])
         answers: dict[tuple[bytes, str, str], list[tuple[Lane, Unit]]] = {ask[:3]: [] for ask in params}
-        for row in self._tx.match("loader.waiting", params):
-            unit = Unit(row[1], row[_LANE], row[_LANE + 1])
-            answers[row[7], row[2], row[10]].append((self._lane(row), unit))
+        for row in found:
+            answers[row[7], row[2], row[10]].append(self._with_unit(row))
         return [answers[ask[:3]] for ask in params]
 
     def queue(self, asks: Sequence[QueueAsk]) -> Sequence[Sequence[Head]]:
         answers: dict[tuple[bytes, int], list[Head]] = {(ask[0], int(ask[1])): [] for ask in asks}
-        params = [(lane, int(resumed), after, n) for lane, resumed, after, n in asks]
+        params = [
+            (lane, int(resumed), max(after, self._begin.get(lane, _START)[resumed] - 1), n)
+            for lane, resumed, after, n in asks
+        ]
         for lane, resumed, seq, digest in self._tx.match("loader.queue", params):
             numbers = self._stamps.numbers(self._tx, digest, self.plans[lane])
             answers[lane, resumed].append(Head(seq, numbers, self.stamp(digest).weight))
@@ -179,3 +196,12 @@ class ShardLoader:
             if served != self.served:
                 found[served] = names, found.get(served, (names, 0))[1] + max(0, most - executing)
         return found
+
+
+def _next(waiting: Sequence[Row], ask: Row) -> list[Row]:
+    """Of all lanes that wait at a gate what "loader.waiting" answers for these parameters of it."""
+    _, workflow, stamp, *after, n = ask
+    line = [
+        (row[3], row[8], row[9], row[0], row) for row in waiting if (row[2], row[10]) == (workflow, stamp)
+    ]
+    return [row for *place, row in sorted(line) if place > after][:n]

@@ -36,7 +36,7 @@ WITH waiting AS MATERIALIZED (
          SET low = least(l.low, f.seq), low_resumed = least(l.low_resumed, f.seq_resumed), v = l.v + 1
          FROM found AS f
          WHERE l.id = f.lane AND l.v = f.v AND (f.seq < l.low OR f.seq_resumed < l.low_resumed))
-SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END
+SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END, state
 FROM found ORDER BY lane
 
 -- name: drop_bells
@@ -61,7 +61,8 @@ SELECT u.id, u.name, u.key, u.kind FROM unnest($1::bytea[], $2::text[], $3::text
 WHERE NOT EXISTS (SELECT 1 FROM gates AS g WHERE g.id = u.id)
 
 -- name: lane
--- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be.
+-- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be. The newest
+-- version is updated where it lies: by its id, all of them would be walked over.
 WITH u AS (
          SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[], $7::integer[],
                               $8::bytea[], $9::bigint[], $10::bigint[], $11::text[], $12::integer[], $13::bigint[])
@@ -72,8 +73,8 @@ WITH u AS (
              wait_stamp = u.wait_stamp, resumed = u.resumed, streak = u.streak, v = l.v + 1,
              low = CASE WHEN u.state > 0 AND u.resumed = 0 THEN u.wait_seq ELSE l.low END,
              low_resumed = CASE WHEN u.resumed = 0 THEN 9223372036854775807 ELSE l.low_resumed END
-         FROM u CROSS JOIN LATERAL (SELECT x.v FROM lanes AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
-         WHERE l.id = u.id AND l.v = newest.v
+         FROM u CROSS JOIN LATERAL (SELECT x.ctid AS at FROM lanes AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+         WHERE l.ctid = newest.at
          RETURNING l.id),
      unit AS (
          UPDATE units AS x SET low = r.seq, v = x.v + 1
@@ -92,16 +93,17 @@ SELECT * FROM u WHERE u.id NOT IN (SELECT id FROM known)
 -- name: unit
 -- Differs: moves the front of its ready lanes, and that of the ready units of its workflow.
 WITH u AS (
-         SELECT u.*, old.v, CASE WHEN u.ready = 0 THEN 9223372036854775807 ELSE coalesce((
+         SELECT u.*, old.at, CASE WHEN u.ready = 0 THEN 9223372036854775807 ELSE coalesce((
                 SELECT m.wait_seq FROM lanes AS m
                 WHERE m.unit = u.id AND m.state = 1 AND m.wait_seq >= coalesce(old.low, 0) ORDER BY m.wait_seq LIMIT 1
                 ), 9223372036854775807) END AS low
          FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
            AS u (id, workflow, priority, vtime, ready)
-         LEFT JOIN LATERAL (SELECT y.v, y.low FROM units AS y WHERE y.id = u.id ORDER BY y.v DESC LIMIT 1) AS old ON true),
+         LEFT JOIN LATERAL (
+             SELECT y.ctid AS at, y.low FROM units AS y WHERE y.id = u.id ORDER BY y.v DESC LIMIT 1) AS old ON true),
      known AS (
          UPDATE units AS x SET vtime = u.vtime, ready = u.ready, low = u.low, v = x.v + 1
-         FROM u WHERE x.id = u.id AND x.v = u.v),
+         FROM u WHERE x.ctid = u.at),
      front AS (
          SELECT w.workflow, w.priority, f.v, coalesce(least(w.vtime, (
                 SELECT y.vtime FROM units AS y
@@ -120,7 +122,7 @@ WITH u AS (
          INSERT INTO fronts (workflow, priority, vtime)
          SELECT f.workflow, f.priority, f.vtime FROM front AS f WHERE f.v IS NULL)
 INSERT INTO units (id, workflow, priority, vtime, ready, low)
-SELECT u.id, u.workflow, u.priority, u.vtime, u.ready, u.low FROM u WHERE u.v IS NULL
+SELECT u.id, u.workflow, u.priority, u.vtime, u.ready, u.low FROM u WHERE u.at IS NULL
 
 -- name: gate
 -- Differs: moves the front of the lanes that wait at it.
@@ -132,13 +134,13 @@ SET in_use = u.in_use, debt = u.debt, at = u.at, q = u.q, waiting = u.waiting,
 FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::bigint[],
             $9::text[], $10::bigint[]) AS u (id, in_use, debt, at, q, waiting, dirty, wake_at, heralds, starts)
 CROSS JOIN LATERAL (
-    SELECT x.v, x.low_vtime, x.low_seq FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+    SELECT x.ctid AS at, x.low_vtime, x.low_seq FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
 LEFT JOIN LATERAL (
     SELECT m.wait_vtime, m.wait_seq FROM lanes AS m
     WHERE u.waiting > 0 AND m.gate = u.id AND m.state = 2
       AND (m.wait_vtime, m.wait_seq) >= (newest.low_vtime, newest.low_seq)
     ORDER BY m.wait_vtime, m.wait_seq LIMIT 1) AS front ON true
-WHERE g.id = u.id AND g.v = newest.v
+WHERE g.ctid = newest.at
 
 -- name: leave
 DELETE FROM queue WHERE ctid = ANY(ARRAY(

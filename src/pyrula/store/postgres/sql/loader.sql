@@ -1,7 +1,7 @@
 -- name: lane
--- With its unit, which whoever looks at a lane needs next.
+-- With where its queues begin, and its unit, which whoever looks at a lane needs next.
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak, x.vtime, x.ready
+       l.resumed, l.streak, l.low, l.low_resumed, x.vtime, x.ready
 FROM unnest($1::bytea[]) AS u (id)
 CROSS JOIN LATERAL (SELECT * FROM lanes AS y WHERE y.id = u.id ORDER BY y.v DESC LIMIT 1) AS l
 LEFT JOIN LATERAL (SELECT y.vtime, y.ready FROM units AS y WHERE y.id = l.unit ORDER BY y.v DESC LIMIT 1) AS x ON true
@@ -31,7 +31,7 @@ LIMIT $2::bigint
 -- name: ready
 -- The next units of one workflow by priority and virtual time, each with its ready lane that is oldest.
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak, x.vtime, x.ready
+       l.resumed, l.streak, l.low, l.low_resumed, x.vtime, x.ready
 FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bigint[]) AS u (workflow, priority, vtime, id, n)
 CROSS JOIN LATERAL (
     SELECT y.* FROM generate_series(greatest(u.priority, 1), 5) AS p (priority)
@@ -52,22 +52,25 @@ CROSS JOIN LATERAL (
 ) AS l
 
 -- name: siblings
-SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak
+SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak,
+       low, low_resumed
 FROM lanes
 WHERE unit = $1::bytea AND state = 1 AND (wait_seq, id) > ($2::bigint, $3::bytea)
   AND wait_seq >= (SELECT low FROM units WHERE id = $1::bytea ORDER BY v DESC LIMIT 1)
 ORDER BY wait_seq, id LIMIT $4::bigint
 
--- name: few_lines
--- Enough where few wait; $2 rows say that more may.
-SELECT l.gate, l.workflow, l.wait_stamp
+-- name: few_waiting
+-- All that wait at a gate, with their units, if they are few; $2 rows say that more may.
+SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
+       l.resumed, l.streak, l.low, l.low_resumed, coalesce(x.vtime, 0), coalesce(x.ready, 0)
 FROM unnest($1::bytea[], $2::bigint[]) AS u (gate, n)
 CROSS JOIN LATERAL (SELECT g.low_vtime, g.low_seq FROM gates AS g WHERE g.id = u.gate ORDER BY g.v DESC LIMIT 1) AS g
 CROSS JOIN LATERAL (
-    SELECT m.gate, m.workflow, m.wait_stamp FROM lanes AS m
+    SELECT * FROM lanes AS m
     WHERE m.gate = u.gate AND m.state = 2 AND (m.wait_vtime, m.wait_seq) >= (g.low_vtime, g.low_seq)
     ORDER BY m.wait_vtime, m.wait_seq LIMIT u.n
 ) AS l
+LEFT JOIN LATERAL (SELECT y.vtime, y.ready FROM units AS y WHERE y.id = l.unit ORDER BY y.v DESC LIMIT 1) AS x ON true
 
 -- name: lines
 -- The distinct (workflow, stamp) of the lanes that wait at a gate, by skipping from each to the next. Differs: backwards,
@@ -92,7 +95,7 @@ SELECT gate, workflow, wait_stamp FROM line
 
 -- name: waiting
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak, coalesce(x.vtime, 0), coalesce(x.ready, 0)
+       l.resumed, l.streak, l.low, l.low_resumed, coalesce(x.vtime, 0), coalesce(x.ready, 0)
 FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::bigint[])
   WITH ORDINALITY AS u (gate, workflow, wait_stamp, priority, wait_vtime, wait_seq, id, n, ask)
 CROSS JOIN LATERAL (SELECT g.low_vtime, g.low_seq FROM gates AS g WHERE g.id = u.gate ORDER BY g.v DESC LIMIT 1) AS g
@@ -113,11 +116,9 @@ ORDER BY u.ask, l.priority, l.wait_vtime, l.wait_seq, l.id
 -- name: queue
 SELECT q.lane, q.resumed, q.seq, q.stamp
 FROM unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bigint[]) AS u (lane, resumed, after, n)
-LEFT JOIN LATERAL (SELECT x.low, x.low_resumed FROM lanes AS x WHERE x.id = u.lane ORDER BY x.v DESC LIMIT 1) AS l ON true
 CROSS JOIN LATERAL (
     SELECT p.lane, p.resumed, p.seq, p.stamp FROM queue AS p
     WHERE p.lane = u.lane AND p.resumed = u.resumed AND p.seq > u.after
-      AND p.seq >= coalesce(CASE u.resumed WHEN 1 THEN l.low_resumed ELSE l.low END, 0)
     ORDER BY p.seq LIMIT u.n
 ) AS q
 ORDER BY q.seq

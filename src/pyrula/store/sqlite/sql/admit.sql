@@ -11,7 +11,9 @@ SELECT serves FROM workers WHERE incarnation = ?1
 SELECT stamp FROM stamps WHERE id = ?1
 
 -- name: bells
-SELECT lane, look FROM inbox WHERE lane > ?1 ORDER BY lane LIMIT ?2
+-- With the state of each lane; NULL: not stored yet.
+SELECT i.lane, i.look, l.state FROM inbox AS i LEFT JOIN lanes AS l ON l.id = i.lane
+WHERE i.lane > ?1 ORDER BY i.lane LIMIT ?2
 
 -- name: drop_bells
 -- Those that were looked at: all from one lane to another.

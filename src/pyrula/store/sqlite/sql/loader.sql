@@ -1,7 +1,7 @@
 -- name: lane
--- With its unit, which whoever looks at a lane needs next.
+-- With where its queues begin (0: not known, and not needed here), and its unit, which whoever looks at a lane needs next.
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak, u.vtime, u.ready
+       l.resumed, l.streak, 0, 0, u.vtime, u.ready
 FROM lanes AS l LEFT JOIN units AS u ON u.id = l.unit WHERE l.id = ?1
 
 -- name: unit
@@ -22,7 +22,7 @@ LIMIT ?2
 -- name: ready
 -- The next units of one workflow by priority and virtual time, each with its ready lane that is oldest.
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak, u.vtime, u.ready
+       l.resumed, l.streak, 0, 0, u.vtime, u.ready
 FROM (
     SELECT id, vtime, ready FROM units
     WHERE workflow = ?1 AND ready > 0 AND (priority, vtime, id) > (?2, ?3, ?4)
@@ -33,14 +33,16 @@ JOIN lanes AS l ON l.id = (
 )
 
 -- name: siblings
-SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak
+SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak, 0, 0
 FROM lanes
 WHERE unit = ?1 AND state = 1 AND (wait_seq, id) > (?2, ?3)
 ORDER BY wait_seq, id LIMIT ?4
 
--- name: few_lines
--- Enough where few wait; ?2 rows say that more may.
-SELECT gate, workflow, wait_stamp FROM lanes WHERE gate = ?1 AND state = 2 LIMIT ?2
+-- name: few_waiting
+-- All that wait at a gate, with their units, if they are few; ?2 rows say that more may.
+SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
+       l.resumed, l.streak, 0, 0, coalesce(u.vtime, 0), coalesce(u.ready, 0)
+FROM (SELECT * FROM lanes WHERE gate = ?1 AND state = 2 LIMIT ?2) AS l LEFT JOIN units AS u ON u.id = l.unit
 
 -- name: lines
 -- The distinct (workflow, stamp) of the lanes that wait at a gate, by skipping from each to the next. A comparison of
@@ -68,7 +70,7 @@ SELECT ?1, workflow, stamp FROM line WHERE stamp IS NOT NULL
 
 -- name: waiting
 SELECT l.id, l.unit, l.workflow, l.priority, l.gates, l.plan, l.state, l.gate, l.wait_vtime, l.wait_seq, l.wait_stamp,
-       l.resumed, l.streak, coalesce(u.vtime, 0), coalesce(u.ready, 0)
+       l.resumed, l.streak, 0, 0, coalesce(u.vtime, 0), coalesce(u.ready, 0)
 FROM lanes AS l LEFT JOIN units AS u ON u.id = l.unit
 WHERE l.gate = ?1 AND l.state = 2 AND l.workflow = ?2 AND l.wait_stamp = ?3
   AND (l.priority, l.wait_vtime, l.wait_seq, l.id) > (?4, ?5, ?6, ?7)
