@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
 
 from pyrula.clock import Clock, SystemClock
-from pyrula.errors import StoreClosed, StoreUnavailable
+from pyrula.errors import StoreBusy, StoreClosed, StoreUnavailable
 from pyrula.ids import store_id
 from pyrula.model.lease import Lease
 from pyrula.model.step import Entry
@@ -22,7 +22,7 @@ from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import bring_schema_forward, is_there, prepare
 from pyrula.store.postgres.pump import Kind, Patience, Pump
 from pyrula.store.postgres.records import Records
-from pyrula.store.postgres.wake import WORK, Sleep
+from pyrula.store.postgres.wake import END, WORK, Sleep
 from pyrula.store.protocol import Handed, Registration, Submission, Submitted, TurnRequest
 from pyrula.store.shard import turn
 from pyrula.store.shard.shard import ShardStore
@@ -57,6 +57,7 @@ class PostgresStore(ShardStore):
         self._verifying: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._records = Records()
+        self._ends: set[asyncio.Event] = set()
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
 
@@ -157,9 +158,7 @@ class PostgresStore(ShardStore):
         answer: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
         self._records.put((incarnation, lease, entries), answer)
         if self._records.call():
-            task = asyncio.ensure_future(self._records.flush(self.append))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._go_on(self._records.flush(self.append))
         return await answer
 
     async def register(self, registration: Registration) -> None:
@@ -193,8 +192,16 @@ class PostgresStore(ShardStore):
 
     # -- nudges
 
+    def nudge(self) -> None:
+        super().nudge()
+        for ended in self._ends:
+            ended.set()
+
     def listen(self, nudge: asyncio.Event) -> None:
         super().listen(nudge)
+        self._begin_to_listen()
+
+    def _begin_to_listen(self) -> None:
         self._loop = asyncio.get_running_loop()
         if self._listener is None and not self._closed:
             where = self._address.listen or self._address.conninfo
@@ -204,13 +211,14 @@ class PostgresStore(ShardStore):
             self._listener = Listener(where, self._sleep.channels, self._heard, pass_on)
 
     async def finished(self, run_ids: Sequence[str], timeout: int | None) -> None:
-        nudge = asyncio.Event()
-        self.listen(nudge)
+        ended = asyncio.Event()
+        self._begin_to_listen()
+        self._ends.add(ended)
         try:
             if not await self._lie_down():
-                await self.clock.wait(nudge, timeout)
+                await self.clock.wait(ended, timeout)
         finally:
-            self.unlisten(nudge)
+            self._ends.discard(ended)
 
     async def _lie_down(self) -> bool:
         """Ask to be told of runs that end; True if that was not asked before, so that some may have ended."""
@@ -235,12 +243,30 @@ class PostgresStore(ShardStore):
         if not self._sleep.concerns(channel, text):
             return None
         taken = threading.Event()
-        self._on_loop(lambda: self._take_up(taken))
+        self._on_loop(lambda: self._take_up(taken, text))
         return taken if text == WORK else None
 
-    def _take_up(self, taken: threading.Event) -> None:
+    def _take_up(self, taken: threading.Event, text: str) -> None:
         taken.set()
+        if text == WORK:
+            super().nudge()
+            return
         self.nudge()
+        if text == END and not self._ends and self._sleep.waits:
+            self._sleep.waits = False
+            self._go_on(self._get_up())
+
+    async def _get_up(self) -> None:
+        """Nobody here waits for runs to end: don't be told of them."""
+        try:
+            await self.append(self._sleep.get_up)
+        except (StoreBusy, StoreClosed, StoreUnavailable):
+            self._sleep.waits = True  # it is still written down, maybe
+
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _wrote(self, touched: Touched) -> None:
         """In a pump's thread."""
@@ -252,16 +278,17 @@ class PostgresStore(ShardStore):
             loop.call_soon_threadsafe(call)
 
     def _after_write(self, touched: Touched) -> None:
-        self.nudge()
+        if "finish.run" in touched:
+            self.nudge()
+        else:  # no run has ended: whoever waits for that need not look
+            super().nudge()
         if "submit.queue" in touched and self._verifying is None and not self._closed:
             loop = asyncio.get_running_loop()
-            self._verifying = loop.call_later(_VERIFY_SECONDS, self._verify, loop)
+            self._verifying = loop.call_later(_VERIFY_SECONDS, self._verify)
 
-    def _verify(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _verify(self) -> None:
         self._verifying = None
-        task = loop.create_task(self._wake_all_if_work_lies())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._go_on(self._wake_all_if_work_lies())
 
     async def _wake_all_if_work_lies(self) -> None:
         """Whoever was woken for a submit may be stopped, or have died over it."""

@@ -13,6 +13,8 @@ from pyrula.store.shard.tx import Tx
 
 WORK: Final = "work"
 """What a process is told that is to look for work."""
+END: Final = "end"
+"""What a process is told that waits for runs to end."""
 _WORKER, _CLIENT = 1, 0
 _WORK: Final = frozenset(
     {
@@ -116,6 +118,10 @@ class Sleep:
         """A client waits for runs to end."""
         tx.run("wake.sleep", self._name, _CLIENT, pid, tx.now)
 
+    def get_up(self, tx: Tx) -> None:
+        """No client waits any more."""
+        tx.run("wake.rise", self._name, _CLIENT)
+
     def concerns(self, channel: str | None, text: str) -> bool:
         """Whether a message is about somebody here; it may end a sleep."""
         if channel is None:
@@ -124,9 +130,7 @@ class Sleep:
             return True
         if channel == self._channel:
             return text == WORK or text in self.here
-        if text == "end":
-            self.waits = False
-        else:
+        if text != END:
             self._asleep = self._lies_down = self._is_written = False
         return True
 
@@ -140,7 +144,7 @@ class Sleep:
         if rung:
             connection.ask("wake.serving", rung)
         if "finish.run" in touched:
-            connection.ask("wake.clients")
+            connection.ask("wake.clients", self._name)
         if "settle.signal" in touched:
             connection.ask("wake.signals")
         if "limiter_config.want" in touched:

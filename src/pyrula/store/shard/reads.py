@@ -26,6 +26,7 @@ __all__ = ["buffers", "gates", "get", "log", "open_runs", "results", "runs", "sc
 _SCAN: Final = 2000
 _SCANS: Final = 10
 _MOST: Final = 1000
+_OPEN: Final = ("open", None)
 _decode = msgspec.json.Decoder().decode
 
 
@@ -37,11 +38,11 @@ def get(tx: Tx, run_id: str) -> Run | None:
 
 def results(tx: Tx, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
     """Per id: (state, JSON of its result or error), the state being "open" until it has ended; None: not there."""
-    found = {
-        run_id: (state, result if state == "completed" else error)
-        for run_id, state, result, error in tx.match("settle.children", [(run_id,) for run_id in run_ids])
+    found: dict[str, tuple[str, bytes | None] | None] = {
+        run_id: None if state is None else (state, result if state == "completed" else error)
+        for run_id, state, result, error in tx.match("reads.not_open", [(run_id,) for run_id in run_ids])
     }
-    return [found.get(run_id) for run_id in run_ids]
+    return [found.get(run_id, _OPEN) for run_id in run_ids]
 
 
 def open_runs(tx: Tx, workflow: str, unit_key: str, limit: int) -> list[str]:

@@ -54,6 +54,13 @@ ORDER BY r.seq DESC LIMIT $2::bigint
 SELECT r.seq, r.workflow, r.key, 'executing'
 FROM leases AS l JOIN runs AS r ON r.seq = l.seq WHERE l.seq < $1::bigint ORDER BY l.seq DESC LIMIT $2::bigint
 
+-- name: not_open
+-- Of these runs those that have ended, and those that are not there (state NULL).
+SELECT u.run_id, r.state, r.result, r.error
+FROM unnest($1::text[]) AS u (run_id)
+LEFT JOIN LATERAL (SELECT * FROM runs AS x WHERE x.run_id = u.run_id OFFSET 0) AS r ON true
+WHERE r.state IS DISTINCT FROM 'open'
+
 -- name: buffers
 SELECT workflow, text, count, bytes, opened_at, due, stamped FROM buffers
 WHERE $1::text IS NULL OR workflow = $1::text ORDER BY due, id LIMIT $2::bigint

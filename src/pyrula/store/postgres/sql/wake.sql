@@ -37,8 +37,8 @@ WITH woken AS (DELETE FROM "{schema}".sleepers WHERE worker = 1 RETURNING name)
 SELECT pg_notify('{channel}_' || name, 'work') FROM woken
 
 -- name: clients
-WITH woken AS (DELETE FROM "{schema}".sleepers WHERE worker = 0 RETURNING name)
-SELECT pg_notify('{channel}_' || name, 'end') FROM woken
+-- Who waits for runs to end, but for whoever tells; they stay written down until they wait no more.
+SELECT pg_notify('{channel}_' || name, 'end') FROM "{schema}".sleepers WHERE worker = 0 AND name <> $1::text
 
 -- name: signals
 -- Workers that have news of runs they execute; each process knows its own.

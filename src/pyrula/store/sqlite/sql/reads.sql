@@ -74,6 +74,10 @@ ORDER BY r.seq DESC LIMIT ?2
 SELECT r.seq, r.workflow, r.key, 'executing'
 FROM leases AS l JOIN runs AS r ON r.seq = l.seq WHERE l.seq < ?1 ORDER BY l.seq DESC LIMIT ?2
 
+-- name: not_open
+-- Of these runs those that have ended, and those that are not there (state NULL).
+SELECT ?1, r.state, r.result, r.error FROM (SELECT 1) LEFT JOIN runs AS r ON r.run_id = ?1 WHERE r.state IS NOT 'open'
+
 -- name: buffers
 SELECT workflow, text, count, bytes, opened_at, due, stamped FROM buffers
 WHERE ?1 IS NULL OR workflow = ?1 ORDER BY due, id LIMIT ?2
