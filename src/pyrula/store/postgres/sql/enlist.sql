@@ -20,6 +20,9 @@ WITH time AS (
          FROM (SELECT * FROM given ORDER BY n) AS g, time
          ON CONFLICT (run_id) DO NOTHING
          RETURNING run_id, seq),
+     keyed AS (
+         INSERT INTO "{schema}".run_keys (key, seq) SELECT g.key, run.seq FROM run JOIN given AS g USING (run_id)
+         WHERE g.key <> ''),
      born AS (SELECT g.*, run.seq, time.now FROM run JOIN given AS g USING (run_id), time),
      queued AS (
          INSERT INTO "{schema}".queue (lane, resumed, seq, stamp)

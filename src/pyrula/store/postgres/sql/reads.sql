@@ -37,11 +37,12 @@ SELECT r.seq, r.workflow, r.key,
             WHEN EXISTS (SELECT 1 FROM leases AS l WHERE l.seq = r.seq) THEN 'executing'
             WHEN r.parked IN ('wait', 'retry', 'aside') THEN 'parked'
             ELSE 'queued' END
-FROM runs AS r WHERE r.key = $3::text AND r.key <> '' AND r.seq < $1::bigint ORDER BY r.seq DESC LIMIT $2::bigint
+FROM run_keys AS k JOIN runs AS r ON r.seq = k.seq
+WHERE k.key = $3::text AND k.seq < $1::bigint ORDER BY k.seq DESC LIMIT $2::bigint
 
 -- name: open_of_key
 SELECT r.run_id
-FROM (SELECT run_id, workflow, state FROM runs WHERE key = $2::text AND key <> '' ORDER BY seq DESC LIMIT $3::bigint) AS r
+FROM (SELECT seq FROM run_keys WHERE key = $2::text ORDER BY seq DESC LIMIT $3::bigint) AS k JOIN runs AS r ON r.seq = k.seq
 WHERE r.state = 'open' AND r.workflow = $1::text
 
 -- name: unusual

@@ -13,9 +13,16 @@ WHERE r.workflow = $1::text AND r.seq > $2::bigint AND r.seq <= $3::bigint AND r
 ORDER BY r.seq
 
 -- name: run
+-- Differs: where it is listed by its key as well.
+WITH u AS (
+         SELECT u.*, r.key AS old_key
+         FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::bigint[]) AS u (seq, stamp, keys, key, priority)
+         JOIN runs AS r ON r.seq = u.seq),
+     away AS (
+         DELETE FROM run_keys AS k USING u WHERE k.key = u.old_key AND k.seq = u.seq AND u.old_key <> u.key),
+     there AS (INSERT INTO run_keys (key, seq) SELECT u.key, u.seq FROM u WHERE u.old_key <> u.key AND u.key <> '')
 UPDATE runs AS r SET stamp = u.stamp, keys = u.keys, key = u.key, priority = u.priority
-FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::bigint[]) AS u (seq, stamp, keys, key, priority)
-WHERE r.seq = u.seq
+FROM u WHERE r.seq = u.seq
 
 -- name: anew
 WITH anew AS (

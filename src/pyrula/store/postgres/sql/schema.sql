@@ -80,12 +80,17 @@ CREATE TABLE runs (            -- inserted once, updated when it parks, retries 
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_id ON runs (run_id);
 CREATE INDEX runs_workflow ON runs (workflow, seq);
-CREATE INDEX runs_key ON runs (key, seq) WHERE key <> '';
 CREATE INDEX runs_parent ON runs (parent, seq) WHERE parent IS NOT NULL;
 CREATE INDEX runs_parked ON runs (parked, seq) WHERE parked IS NOT NULL;
 CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state IN ('failed', 'cancelled', 'expired');
+
+CREATE TABLE run_keys (        -- runs by their unit's key, but for those of '': an index of runs would get an entry at each end, too
+    key        text    COLLATE "C" NOT NULL,
+    seq        bigint  NOT NULL,
+    PRIMARY KEY (key, seq)
+);
 
 CREATE TABLE inbox (           -- bells rung by whoever appends: never waited for, so one lane may ring often
     xid        bigint  NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),

@@ -8,16 +8,20 @@ ON CONFLICT (id) DO NOTHING
 
 -- name: run
 -- A repeated id inserts nothing and returns nothing.
-INSERT INTO runs (run_id, workflow, state, params, stamp, lane, priority, key, keys, attempt, parked, logged, parent,
-                  submitted_at, wall_submitted, context)
-SELECT u.run_id, u.workflow, 'open', u.params, u.stamp, u.lane, u.priority, u.key, u.keys, 1, u.parked, 0, u.parent,
-       u.submitted_at, u.wall_submitted, u.context
-FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[], $8::text[], $9::text[],
-            $10::text[], $11::bigint[], $12::bigint[], $13::bytea[]) WITH ORDINALITY
-  AS u (run_id, workflow, params, stamp, lane, priority, key, keys, parked, parent, submitted_at, wall_submitted, context, n)
-ORDER BY u.n
-ON CONFLICT (run_id) DO NOTHING
-RETURNING run_id, seq
+WITH run AS (
+         INSERT INTO runs (run_id, workflow, state, params, stamp, lane, priority, key, keys, attempt, parked, logged, parent,
+                           submitted_at, wall_submitted, context)
+         SELECT u.run_id, u.workflow, 'open', u.params, u.stamp, u.lane, u.priority, u.key, u.keys, 1, u.parked, 0, u.parent,
+                u.submitted_at, u.wall_submitted, u.context
+         FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bigint[], $7::text[], $8::text[],
+                     $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bytea[]) WITH ORDINALITY
+           AS u (run_id, workflow, params, stamp, lane, priority, key, keys, parked, parent, submitted_at, wall_submitted,
+                 context, n)
+         ORDER BY u.n
+         ON CONFLICT (run_id) DO NOTHING
+         RETURNING run_id, seq, key),
+     keyed AS (INSERT INTO run_keys (key, seq) SELECT key, seq FROM run WHERE key <> '')
+SELECT run_id, seq FROM run
 
 -- name: existing
 SELECT workflow, params FROM runs WHERE run_id = $1::text

@@ -14,6 +14,8 @@ DELETE FROM events WHERE seq = ANY($1::bigint[])
 DELETE FROM event_ids WHERE seq = ANY($1::bigint[])
 
 -- name: run
+WITH listed AS (
+    DELETE FROM run_keys AS k USING runs AS r WHERE r.seq = ANY($1::bigint[]) AND k.key = r.key AND k.seq = r.seq)
 DELETE FROM runs WHERE seq = ANY($1::bigint[])
 
 -- name: empty_lanes
