@@ -13,6 +13,7 @@ TEXT, BINARY = 0, 1
 _BYTEA, _TEXT_TYPE = 17, 25
 _HEAD: Final = Struct("!iIIii")
 _SIZE: Final = Struct("!i")
+_SIZES: Final = tuple(_SIZE.pack(size) for size in range(1024))
 _NULL: Final = _SIZE.pack(-1)
 
 
@@ -43,16 +44,42 @@ def _text(value: str) -> bytes:
 
 
 def _array(values: Sequence[Any]) -> tuple[bytes, int]:
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return ("{" + ",".join(map(str, values)) + "}").encode(), TEXT
+    if kinds == {bytes}:
+        return _binary(_BYTEA, values), BINARY
+    if kinds == {str}:
+        return _binary(_TEXT_TYPE, _texts(values)), BINARY
     first = next((value for value in values if value is not None), None)
     if first is None or isinstance(first, int):
         words = ["NULL" if value is None else str(int(value)) for value in values]
         return ("{" + ",".join(words) + "}").encode(), TEXT
     if isinstance(first, str):
-        return _binary(_TEXT_TYPE, [None if value is None else _text(value) for value in values]), BINARY
-    return _binary(_BYTEA, values), BINARY
+        return _with_nulls(_TEXT_TYPE, [None if value is None else _text(value) for value in values]), BINARY
+    return _with_nulls(_BYTEA, values), BINARY
 
 
-def _binary(element: int, values: Sequence[bytes | None]) -> bytes:
+def _texts(values: Sequence[str]) -> list[bytes]:
+    if "\0" in "".join(values):
+        return [_text(value) for value in values]
+    return [value.encode() for value in values]
+
+
+def _binary(element: int, values: Sequence[bytes]) -> bytes:
+    head = _HEAD.pack(1, 0, element, len(values), 1)
+    sizes = list(map(len, values))
+    if len(set(sizes)) == 1:  # ids, mostly
+        size = _SIZE.pack(sizes[0])
+        return head + size + size.join(values)
+    small = max(sizes) < len(_SIZES)
+    parts = [b""] * (2 * len(values))
+    parts[::2] = [_SIZES[size] for size in sizes] if small else [_SIZE.pack(size) for size in sizes]
+    parts[1::2] = values
+    return head + b"".join(parts)
+
+
+def _with_nulls(element: int, values: Sequence[bytes | None]) -> bytes:
     parts = [_HEAD.pack(1, int(None in values), element, len(values), 1)]
     for value in values:
         if value is None:
@@ -64,4 +91,4 @@ def _binary(element: int, values: Sequence[bytes | None]) -> bytes:
 
 def columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Rows of parameters, at least one, as an array per parameter."""
-    return [list(column) for column in zip(*rows, strict=True)]
+    return list(map(list, zip(*rows, strict=True)))
