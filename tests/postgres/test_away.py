@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
+from pathlib import Path
 
+import psycopg
 import pytest
 
 from pyrula.errors import ConfigurationError, StoreUnavailable
@@ -51,6 +54,35 @@ def test_a_server_never_reached_is_tried_for_10_s_and_one_that_restarts_for_60()
 def test_a_patience_that_is_no_number_of_seconds_is_refused(patience: str) -> None:
     with pytest.raises(ConfigurationError, match=r"patience=.*give seconds"):
         open_store(f"postgresql://u@127.0.0.1/db?patience={patience}")
+
+
+def lock_out(server: Server, login: str) -> None:
+    """Have the server want a password of the user locked, and turn stranger away; returns once it does."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE locked LOGIN PASSWORD 'right'")
+        connection.execute("CREATE ROLE stranger LOGIN")
+        (file,) = connection.execute("SELECT current_setting('hba_file')").fetchone() or ("",)
+        rules = Path(file)
+        ours = "host all locked all scram-sha-256\nhost all stranger all reject\n"
+        rules.write_text(ours + rules.read_text("utf-8"))
+        connection.execute("SELECT pg_reload_conf()")
+    with suppress(psycopg.OperationalError):
+        while True:
+            psycopg.connect(server.url().replace("postgres@", f"{login}@")).close()
+
+
+@pytest.mark.parametrize("login", ["locked:wrong", "locked", "stranger", "nobody"])
+async def test_a_login_that_the_server_refuses_is_not_tried_again(
+    own_server: Server, schema: str, login: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong password, none, a user who may not come from here, and one who isn't there."""
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    lock_out(own_server, login)
+    store = open_store(own_server.url(schema).replace("postgres@", f"{login}@") + "&patience=60")
+    with pytest.raises(StoreUnavailable, match=r"refuses this login.*the password in the URL") as told:
+        await asyncio.wait_for(store.connect(), 30)
+    assert "wrong" not in str(told.value)
+    await store.close()
 
 
 async def test_one_that_is_back_is_logged(

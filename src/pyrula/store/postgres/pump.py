@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import threading
 from collections import deque
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import psycopg
+from psycopg.pq import ConnStatus
 
 from pyrula.clock import SECOND, SystemClock
 from pyrula.errors import StoreBusy, StoreClosed, StoreUnavailable
@@ -43,6 +45,10 @@ _AGAIN: Final = frozenset(
     }
 )
 """SQLSTATEs after which the same transaction may be tried again."""
+_REFUSED: Final = re.compile(
+    r"authentication failed|pg_hba\.conf|role .* does not exist|not permitted to log in|no password supplied"
+)
+"""What the server says in English to a login of SQLSTATE 28xxx; libpq passes the text on, and not the number."""
 
 
 class _Switch:
@@ -246,6 +252,11 @@ class Pump:
                 if error.sqlstate is not None and error.sqlstate not in _AGAIN and not _is_away(error):
                     raise
                 trouble = " ".join(f"{type(error).__name__}: {error}".split())
+                if _is_refused(error):
+                    raise StoreUnavailable(
+                        f"{self._place}: the server refuses this login: {trouble}; see that the user and the password "
+                        "in the URL are right, and that pg_hba.conf lets them in"
+                    ) from error
             self._pause_or_give_up(pause, began, patience, trouble)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -284,6 +295,14 @@ def _is_away(error: psycopg.Error) -> bool:
     """Whether it only says that the server is not there now: it restarts, or has no connection left."""
     state = error.sqlstate or ""
     return state.startswith(("080", "57P", "53300"))
+
+
+def _is_refused(error: psycopg.Error) -> bool:
+    """Whether every server that was tried turned the login down: to try again would not help."""
+    if error.pgconn is None or error.pgconn.status == ConnStatus.OK:
+        return False
+    lines = error.pgconn.error_message.decode(errors="replace").strip().splitlines()
+    return all(_REFUSED.search(line) for line in lines) and bool(lines)
 
 
 def _answer(answers: list[tuple[_Ask, Any]]) -> None:
