@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyrula.errors import ConfigurationError, ShardMismatch
+from pyrula.errors import ConfigurationError, ShardMismatch, StoreUnavailable
 from pyrula.policies import Limit
 from pyrula.store.open import open_store, store_exists
 from pyrula.testing.clock import VirtualClock
@@ -68,6 +68,23 @@ async def test_a_shard_that_was_lost_is_not_made_anew(tmp_path: Path, lost: str)
         async with open_store(where):
             pass
     assert not (tmp_path / f"{lost}.db").exists()
+
+
+async def test_a_shard_that_is_lost_while_a_process_is_at_it_is_not_made_anew(tmp_path: Path) -> None:
+    """Neither by that process's other connections, nor by whoever comes later."""
+    where = await made(tmp_path, "a", "b")
+    async with open_store(where) as store:
+        await store.runs(None, None, None, 9, None)
+        lose(tmp_path, "b")
+        assert await store.gate_page(None, None, "name", 9, 0) == []  # no turn has been taken
+        with pytest.raises(StoreUnavailable, match=r"b\.db.*moved or removed"):
+            store.shard(1).heartbeat("w1")  # type: ignore[attr-defined]  # of a ShardedStore
+    assert not (tmp_path / "b.db").exists()
+    (tmp_path / "b.db").touch()  # what an earlier build, or another program, leaves where it found no file
+    assert not store_exists(where[1])
+    with pytest.raises(ShardMismatch, match="restore it, or correct the URL"):
+        async with open_store(where):
+            pass
 
 
 async def test_a_store_that_was_half_made_is_made(tmp_path: Path) -> None:

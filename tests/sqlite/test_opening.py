@@ -26,6 +26,19 @@ async def test_a_new_file_that_another_holds_for_itself_is_opened_once_it_lets_g
     await store.close()
 
 
+async def test_a_process_that_goes_to_another_folder_stays_with_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    async with open_store("sqlite:///runs.db") as store:
+        monkeypatch.chdir(elsewhere)
+        assert store.heartbeat("nobody") is False
+        assert await store.gate_page(None, None, "name", 9, 0) == []
+    assert list(elsewhere.iterdir()) == []
+
+
 @pytest.mark.parametrize("table", ["users (name)", "meta (one)", "runs (id)", "'sqlite3' (x)"])
 async def test_the_database_of_another_program_is_refused_and_left_as_it_was(
     tmp_path: Path, table: str

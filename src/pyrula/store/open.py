@@ -101,14 +101,17 @@ def _there(url: str) -> Callable[[], bool]:
 
 
 def store_exists(url: str) -> bool:
-    """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it."""
+    """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it. A file without a
+    byte in it is none."""
     urls = _urls(url)
     if len(urls) > 1:
         return all(store_exists(each) for each in urls)
     if _is_postgres(url):
         return bool(_postgres_module().exists(url))
     path = _sqlite_path(url)
-    return path is None or Path(path).exists()
+    return path is None or (
+        Path(path).exists() and (not Path(path).is_file() or Path(path).stat().st_size > 0)
+    )
 
 
 def _urls(url: str | Sequence[str]) -> list[str]:

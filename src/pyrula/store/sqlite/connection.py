@@ -16,7 +16,7 @@ from pyrula.store.sqlite.migrate import VERSION, mismatch
 from pyrula.store.statements import statements
 
 T = TypeVar("T")
-_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
 _CACHE_KIB = 64 * 1024
 _CHECKPOINT_PAGES = 4096
 _STATEMENTS = 128
@@ -65,13 +65,17 @@ class Seen:
 
 class Connection:
     """A connection of one thread. `path` is a file, or the `file:…?vfs=memdb` name of a database in
-    memory."""
+    memory. makes: whether a file that is not there is made; by one that only joins others, one that was lost
+    would be replaced by an empty one."""
 
     @told
-    def __init__(self, path: str, clock: Clock, *, memory: bool, seen: Seen | None = None) -> None:
+    def __init__(
+        self, path: str, clock: Clock, *, memory: bool, seen: Seen | None = None, makes: bool = False
+    ) -> None:
         self.path = path
         self._clock = clock
-        self._db = apsw.Connection(path, flags=_FLAGS, statementcachesize=_STATEMENTS)
+        flags = _FLAGS | (apsw.SQLITE_OPEN_CREATE if makes else 0)
+        self._db = apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS)
         # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no
         # WAL, so a heartbeat keeps even readers out, for as long as one update takes: that is waited for.
         self._db.set_busy_timeout(1000 if memory else 0)

@@ -13,7 +13,7 @@ from pyrula.errors import StoreCorrupt, StoreError, StoreUnavailable
 P = ParamSpec("P")
 T = TypeVar("T")
 _UNAVAILABLE: Final = {
-    apsw.CantOpenError: "see that its folder exists and may be written to",
+    apsw.CantOpenError: "see that its folder exists and may be written to, and that it was not moved or removed",
     apsw.FullError: "nothing was stored; make room, and call again",
     apsw.IOError: "see what the machine says about the disk",
     apsw.ReadOnlyError: "see that the file and its folder may be written to",

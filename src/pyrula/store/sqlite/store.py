@@ -44,8 +44,10 @@ class SqliteStore(ShardStore):
         shard: int = 0,
         shards: int = 1,
     ) -> None:
-        super().__init__(clock, retention, path if memory else str(Path(path).resolve()), shard)
-        self._path, self._memory, self._shards = path, memory, shards
+        # one file for all its connections, wherever a body may have the process go meanwhile
+        self._path = path if memory else str(Path(path).resolve())
+        super().__init__(clock, retention, self._path, shard)
+        self._memory, self._shards = memory, shards
         self._connection: Connection | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that it lives on, once it was used."""
@@ -93,7 +95,9 @@ class SqliteStore(ShardStore):
         while True:
             try:
                 if connection is None:
-                    connection = Connection(self._path, self.clock, memory=self._memory, seen=self._seen)
+                    connection = Connection(
+                        self._path, self.clock, memory=self._memory, seen=self._seen, makes=True
+                    )
                 connection.prepare(self.identity or store_id(), self.shard, self._shards)
                 return connection
             except apsw.BusyError:  # others open the same new file, or write
