@@ -8,6 +8,12 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pyrula.store.shard.loader import ShardLoader, Stamps
+from pyrula.store.shard.overrides import Overrides
+from pyrula.store.shard.remembered import Remembered
+from pyrula.store.shard.rows import lane_row
+from pyrula.store.shard.tx import Tx
+
 # No deadlines: a slow machine is not a wrong answer. CI draws the same examples each time, so that a red run
 # can be repeated; `thorough` is for a search by hand: HYPOTHESIS_PROFILE=thorough pytest tests/admission
 _patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -23,3 +29,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "postgres" in item.nodeid:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(autouse=True)
+def what_is_remembered_is_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test does: what a turn knows from the one before, it would find in the store."""
+    recall = Remembered.recall
+
+    def checked(self: Remembered, tx: Tx) -> None:
+        recall(self, tx)
+        stored = ShardLoader(tx, frozenset(), Stamps(), Overrides(), Remembered())
+        assert stored.units(list(self.units)) == self.units
+        assert stored.gates(list(self.gates)) == self.gates
+        lanes = {id: self.lane(id) for id in self._lanes}
+        stored.lanes(list(lanes))
+        assert stored.stored == {id: row for id, (_, row) in lanes.items()}
+        assert stored.stored == {id: lane_row(lane, row[5]) for id, (lane, row) in lanes.items()}
+
+    monkeypatch.setattr(Remembered, "recall", checked)

@@ -17,7 +17,16 @@ from pyrula.testing.clock import VirtualClock
 from pyrula.workflows import SchemaMismatch
 from tests.conformance.hands import Hands, sleep
 
-BACK_TO_1 = """
+BACK_TO_2 = """
+DROP INDEX runs_unusual;
+CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
+DROP INDEX runs_ended_otherwise;
+CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state IN ('failed', 'cancelled', 'expired');
+DROP INDEX leases_signal; CREATE INDEX leases_signal ON leases (worker) WHERE signal IN (1, 2, 3);
+UPDATE meta SET version = 2;
+"""
+BACK_TO_1 = f"""
+{BACK_TO_2}
 ALTER TABLE gates DROP COLUMN closed_by;
 INSERT INTO slots SELECT slots, seq, 0 FROM leases WHERE held = 0 AND slots <> x'';
 DROP INDEX runs_key; CREATE INDEX runs_key ON runs (key, seq) WHERE key <> '';
@@ -49,7 +58,10 @@ def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "runs.db").exists()
 
 
-async def test_a_file_of_version_1_goes_on_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("back", "version"), [(BACK_TO_1, 1), (BACK_TO_2, 2)])
+async def test_a_file_of_an_older_version_goes_on_where_it_was(
+    tmp_path: Path, back: str, version: int
+) -> None:
     clock = VirtualClock()
     path, url = tmp_path / "runs.db", f"sqlite:///{tmp_path}/runs.db"
     hands = Hands(open_store(url, clock=clock), clock)
@@ -62,7 +74,7 @@ async def test_a_file_of_version_1_goes_on_where_it_was(tmp_path: Path) -> None:
     await hands.park("b0", sleep(0, await hands.store.now() + 5 * SECOND))
     await hands.store.close()
     as_made = schema(path)
-    change(path, BACK_TO_1)
+    change(path, back)
     with pytest.raises(SchemaMismatch, match="run `pyrula migrate`"):
         await open_store(url, clock=clock).connect()
     with ThreadPoolExecutor(4) as pool:
@@ -72,7 +84,7 @@ async def test_a_file_of_version_1_goes_on_where_it_was(tmp_path: Path) -> None:
                 for _ in range(4)
             )
         )
-    assert sorted(map(str, answers)) == sorted(map(str, [(1, VERSION), *3 * [(VERSION, VERSION)]]))
+    assert sorted(map(str, answers)) == sorted(map(str, [(version, VERSION), *3 * [(VERSION, VERSION)]]))
     assert schema(path) == as_made
     hands.store = store = open_store(url, clock=clock)
     assert await store.check() == []

@@ -214,9 +214,10 @@ class Floor:
             elif resumed:
                 continue
             else:
-                self._rows.mark(gate)
+                rows.mark(gate)
             take(gate, stamp, self._now)
-            if gate.rota is not None or len(gate.heralds) > (lane.workflow in gate.heralds):
+            heralds = gate.heralds
+            if gate.rota is not None or (heralds and len(heralds) > (lane.workflow in heralds)):
                 self._rotas.started(gate, stamp, self._lines.workflows)
             rows.changed_gates.add(gate_id)
         clock = rows.clock(lane.priority)

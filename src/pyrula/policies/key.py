@@ -53,7 +53,8 @@ def resolve(key: Key | KeyElsewhere, params: Mapping[str, Any], workflow: str = 
     if key is None:
         return ""
     if isinstance(key, str):
-        return text_of(params.get(key), f"key {key!r}", workflow)
+        value = params.get(key)
+        return value if type(value) is str else text_of(value, f"key {key!r}", workflow)
     if isinstance(key, KeyElsewhere):
         raise KeyNeedsCode(
             f"workflow {workflow!r}: its key is computed by {key.function}, which is not imported here; "

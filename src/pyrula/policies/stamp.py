@@ -170,7 +170,7 @@ def stamp_declared(declared: Declared, params: Mapping[str, Any], priority: int 
             texts[by] = resolve(key, params, declared.workflow)
         return texts[by]
 
-    keys = tuple(storable(text(gate.key)) for gate in declared.gates)
+    keys = tuple([storable(text(gate.key)) for gate in declared.gates])
     unit = text(declared.unit_key)
     stamp = _stamp(declared, declared.weights.get(unit, declared.usual_weight))
     by, name = declared.routing

@@ -76,6 +76,8 @@ def _blocks() -> dict[str, _Block]:
 class PostgresTx:
     """A `Tx` on one connection."""
 
+    floor_written = None  # other processes write, and say so to nobody
+
     __slots__ = ("_blocks", "_connection", "_prepared", "_transform", "beside", "now", "touched", "wall")
 
     def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool) -> None:

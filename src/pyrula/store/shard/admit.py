@@ -15,6 +15,7 @@ from pyrula.store.shard import hold, rows
 from pyrula.store.shard.loader import ShardLoader, Stamps
 from pyrula.store.shard.overrides import Overrides
 from pyrula.store.shard.record import read_logs
+from pyrula.store.shard.remembered import Remembered
 from pyrula.store.shard.tx import Row, Tx
 
 _BELLS = 512
@@ -30,6 +31,7 @@ class Hall:
     shard: int
     serves: dict[str, frozenset[str]] = field(default_factory=dict)
     stamps: Stamps = field(default_factory=Stamps)
+    remembered: Remembered = field(default_factory=Remembered)
     bell: bytes = b""
 
 
@@ -43,7 +45,11 @@ def admit(
     served = hall.serves.get(request.incarnation)
     if served is None:
         served = hall.serves[request.incarnation] = rows.served_by(tx, request.incarnation)
-    loader = ShardLoader(tx, served, hall.stamps, Overrides.load(tx))
+    overrides = Overrides.load(tx)
+    hall.remembered.recall(tx)
+    if overrides:  # which gates are told of as they are loaded
+        hall.remembered.forget()
+    loader = ShardLoader(tx, served, hall.stamps, overrides, hall.remembered)
     epoch, vtime = rows.turn_and_vtime(tx)
     floor = Floor(loader, tx.now, vtime)
     for gate, n in freed.items():
@@ -52,6 +58,8 @@ def admit(
     starts = floor.admit(request.wanted)
     changes = floor.changes()
     _write(tx, changes, loader)
+    if not overrides:
+        hall.remembered.keep(tx, changes, loader.stored)
     if not starts:
         return (), more or changes.more, changes
     epoch += 1
@@ -124,6 +132,7 @@ def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
     moved = [lane for lane in changes.lanes if not rows.is_stored(lane, stored.get(lane.id))]
     lanes = [rows.lane_row(lane, loader.plans[lane.id]) for lane in moved]
     tx.many("admit.lane", [lane for lane in lanes if lane != stored.get(lane[0])])
+    stored.update((lane[0], lane) for lane in lanes)
     units = {lane.unit: (lane.workflow, lane.priority) for lane in loader.seen.values()}
     units.update({lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes})
     tx.many(

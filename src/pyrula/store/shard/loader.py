@@ -12,6 +12,7 @@ from pyrula.policies.stamp import Stamp
 from pyrula.store.shard import rows
 from pyrula.store.shard.hold import SLOT_GATE
 from pyrula.store.shard.overrides import Overrides
+from pyrula.store.shard.remembered import Remembered
 from pyrula.store.shard.tx import Row, Tx
 
 _FEW = 9
@@ -62,11 +63,19 @@ class ShardLoader:
     stored: its row as it was.
     """
 
-    def __init__(self, tx: Tx, served: frozenset[str], stamps: Stamps, overrides: Overrides) -> None:
+    def __init__(
+        self,
+        tx: Tx,
+        served: frozenset[str],
+        stamps: Stamps,
+        overrides: Overrides,
+        remembered: Remembered,
+    ) -> None:
         self._tx = tx
         self._served = served
         self._stamps = stamps
         self._overrides = overrides
+        self._remembered = remembered
         self.plans: dict[LaneId, bytes] = {}
         self.seen: dict[LaneId, Lane] = {}
         self.stored: dict[LaneId, Row] = {}
@@ -83,9 +92,11 @@ class ShardLoader:
         return workflow in self._served
 
     def _lane(self, row: Row) -> Lane:
-        lane = rows.lane_of(row[:_LANE])
-        self.plans[lane.id], self.stored[lane.id] = row[5], row[:_LANE]
-        self._begin[lane.id] = row[_LANE:_UNIT]
+        self._begin[row[0]] = row[_LANE:_UNIT]
+        return self._seen(rows.lane_of(row[:_LANE]), row[:_LANE])
+
+    def _seen(self, lane: Lane, row: Row) -> Lane:
+        self.plans[lane.id], self.stored[lane.id] = row[5], row
         self.seen[lane.id] = lane
         return lane
 
@@ -93,8 +104,14 @@ class ShardLoader:
         return self._lane(row), Unit(row[1], row[_UNIT], row[_UNIT + 1])
 
     def lanes(self, ids: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
-        found = {}
-        for row in self._tx.match("loader.lane", [(id,) for id in ids]):
+        found, missing = {}, []
+        for id in ids:
+            known = self._remembered.lane(id)
+            if known is None:
+                missing.append((id,))
+            else:
+                found[id] = self._seen(*known)
+        for row in self._tx.match("loader.lane", missing) if missing else ():
             found[row[0]] = self._lane(row)
             if row[_UNIT] is not None:
                 self._units[row[1]] = Unit(row[1], row[_UNIT], row[_UNIT + 1])
@@ -102,13 +119,20 @@ class ShardLoader:
 
     def units(self, ids: Sequence[UnitId]) -> Mapping[UnitId, Unit]:
         found = {id: self._units.pop(id) for id in ids if id in self._units}
+        known = self._remembered.units
+        found |= {id: known[id] for id in ids if id in known}
         if len(found) < len(ids):
             missing = [(id,) for id in ids if id not in found]
             found |= {row[0]: Unit(*row) for row in self._tx.match("loader.unit", missing)}
         return found
 
     def gates(self, ids: Sequence[GateId]) -> Mapping[GateId, Gate]:
-        return {row[0]: self._gate(row) for row in self._tx.match("loader.gate", [(id,) for id in ids])}
+        known = self._remembered.gates
+        found = {id: known[id] for id in ids if id in known}
+        missing = [(id,) for id in ids if id not in found]
+        for row in self._tx.match("loader.gate", missing) if missing else ():
+            found[row[0]] = self._gate(row)
+        return found
 
     def dirty_gates(self, n: int) -> Sequence[Gate]:
         return [self._gate(row) for row in self._tx.rows("loader.dirty", self._tx.now, n)]

@@ -10,10 +10,17 @@ T = TypeVar("T")
 
 
 class Tx(Protocol):
-    """One transaction. `now` is the store's time and `wall` the wall clock, both read after the lock was held (µs)."""
+    """One transaction. `now` is the store's time and `wall` the wall clock, both read after the lock was held (µs).
+
+    floor_written: the same as in an earlier transaction of this `Tx` if nobody has written a lane, a unit or a gate
+    since, here or elsewhere; None: that is not known.
+    """
 
     now: int
     wall: int
+
+    @property
+    def floor_written(self) -> object: ...
 
     def rows(self, block: str, *params: Any) -> list[Row]:
         """All rows of one statement."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import apsw
@@ -22,38 +24,55 @@ _CHECKPOINT_PAGES = 4096
 _STATEMENTS = 128
 """Prepared statements that are kept: more than turns use, and few, as the driver looks through them for every row."""
 
+_WRITES = re.compile(r"\b(?:INTO|UPDATE|DELETE\s+FROM)\s+(?:lanes|units|gates)\b")
 Verb = Callable[[Tx], T]
 
 
-class SqliteTx:
-    """A `Tx` on one cursor."""
+@cache
+def _floor_blocks() -> frozenset[str]:
+    """Statements that may write a lane, a unit or a gate."""
+    return frozenset(block for block, sql in statements("pyrula.store.sqlite").items() if _WRITES.search(sql))
 
-    __slots__ = ("_connection", "_cursor", "_sql", "now", "wall")
+
+class SqliteTx:
+    """A `Tx` on one cursor. others_wrote: a number that changes when another connection has committed; wrote: one that
+    changes with each statement of this one that writes a lane, a unit or a gate, and when such are taken back."""
+
+    __slots__ = ("_connection", "_cursor", "_floor", "_sql", "now", "others_wrote", "wall", "wrote")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
         self._sql = statements("pyrula.store.sqlite")
-        self.now = 0
-        self.wall = 0
+        self._floor = _floor_blocks()
+        self.now = self.wall = self.others_wrote = self.wrote = 0
+
+    @property
+    def floor_written(self) -> object:
+        return self.others_wrote, self.wrote
 
     def rows(self, block: str, *params: Any) -> list[Row]:
-        return self._cursor.execute(self._sql[block], params).fetchall()
+        return self._cursor.execute(self._text(block), params).fetchall()
 
     def row(self, block: str, *params: Any) -> Row | None:
-        rows = self._cursor.execute(self._sql[block], params).fetchall()
+        rows = self._cursor.execute(self._text(block), params).fetchall()
         return rows[0] if rows else None
 
     def run(self, block: str, *params: Any) -> int:
-        self._cursor.execute(self._sql[block], params).fetchall()
+        self._cursor.execute(self._text(block), params).fetchall()
         return self._connection.changes()
 
     def many(self, block: str, params: Sequence[Row]) -> None:
         if params:
-            self._cursor.executemany(self._sql[block], params).fetchall()
+            self._cursor.executemany(self._text(block), params).fetchall()
 
     def match(self, block: str, params: Iterable[Row]) -> list[Row]:
-        return self._cursor.executemany(self._sql[block], params).fetchall()
+        return self._cursor.executemany(self._text(block), params).fetchall()
+
+    def _text(self, block: str) -> str:
+        if block in self._floor:
+            self.wrote += 1
+        return self._sql[block]
 
 
 class Seen:
@@ -145,6 +164,7 @@ class Connection:
         collecting = gc.isenabled()
         gc.disable()
         try:
+            tx.others_wrote = self.data_version()
             self._read_time()
             before = db.total_changes()
             answers, news = [], False
@@ -158,6 +178,7 @@ class Connection:
             else:
                 db.execute("ROLLBACK")
         except BaseException:
+            tx.wrote += 1
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise

@@ -89,7 +89,7 @@ SELECT count(*) FROM runs WHERE finished_at >= ?1 AND finished_at < ?2
 
 -- name: ended_otherwise
 SELECT count(*) FROM runs INDEXED BY runs_ended_otherwise
-WHERE state IN ('failed', 'cancelled', 'expired') AND finished_at >= ?1 AND finished_at < ?2
+WHERE state <> 'open' AND state <> 'completed' AND finished_at >= ?1 AND finished_at < ?2
 
 -- name: steps
 SELECT s.branch, s.number, s.kind, s.name, s.status, s.value, s.due, s.settled, s.at, r.submitted_at, r.wall_submitted

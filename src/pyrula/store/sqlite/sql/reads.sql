@@ -67,7 +67,7 @@ WHERE r.state = 'open' AND r.workflow = ?1
 -- name: unusual
 SELECT r.seq, r.workflow, r.key, r.state
 FROM runs AS r
-WHERE r.state = ?3 AND r.state IN ('failed', 'cancelled', 'expired') AND r.seq < ?1
+WHERE r.state = ?3 AND r.state <> 'open' AND r.state <> 'completed' AND r.seq < ?1
 ORDER BY r.seq DESC LIMIT ?2
 
 -- name: executing

@@ -52,9 +52,9 @@ CREATE INDEX runs_workflow ON runs (workflow, seq);
 CREATE INDEX runs_key ON runs (seq >> 11, key, seq) WHERE key <> '';   -- in blocks: new runs of many keys meet on few pages
 CREATE INDEX runs_parent ON runs (parent, seq) WHERE parent IS NOT NULL;
 CREATE INDEX runs_parked ON runs (parked, seq) WHERE parked IS NOT NULL;
-CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
+CREATE INDEX runs_unusual ON runs (state, seq) WHERE state <> 'open' AND state <> 'completed';
 CREATE INDEX runs_finished ON runs (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state IN ('failed', 'cancelled', 'expired');
+CREATE INDEX runs_ended_otherwise ON runs (finished_at) WHERE state <> 'open' AND state <> 'completed';
 
 CREATE TABLE inbox (           -- bells for the next turn; a lane rings once however many runs joined it
     lane       BLOB PRIMARY KEY,
@@ -142,7 +142,7 @@ CREATE TABLE leases (
     signal     INTEGER NOT NULL DEFAULT 0 -- 1: a wait was settled, 2: cancel, 4: it was told
 ) STRICT;
 CREATE INDEX leases_worker ON leases (worker);
-CREATE INDEX leases_signal ON leases (worker) WHERE signal IN (1, 2, 3);
+CREATE INDEX leases_signal ON leases (worker) WHERE signal > 0 AND signal < 4;
 
 CREATE TABLE workers (
     incarnation TEXT PRIMARY KEY,

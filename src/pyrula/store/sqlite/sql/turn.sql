@@ -8,7 +8,7 @@ SELECT limiters FROM workers WHERE incarnation = ?1
 UPDATE workers SET expires_at = ?2 WHERE incarnation = ?1
 
 -- name: signals
-SELECT seq, epoch, signal FROM leases WHERE worker = ?1 AND signal IN (1, 2, 3)
+SELECT seq, epoch, signal FROM leases WHERE worker = ?1 AND signal > 0 AND signal < 4
 
 -- name: told
 -- 4 marks a cancel that was told: it still decides how the run ends, and is not told again.
