@@ -10,12 +10,16 @@ from typing import Any
 import asyncpg
 import psycopg
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from pyrula.errors import ConfigurationError, RunIdConflict
-from pyrula.workflows import open_store
+from pyrula.telemetry.otel import Tracing, traced
+from pyrula.workflows import Worker, open_store
 from tests.postgres.server import Server
-from tests.postgres.work import client_of, working
+from tests.postgres.work import client_of, registry, working
 
 
 @asynccontextmanager
@@ -69,6 +73,26 @@ async def test_rolled_back_nothing_exists(url: str, begun: Any) -> None:
             await roll_back()
         assert await store.get(run_id) is None
         assert await store.check() == []
+
+
+async def test_what_is_submitted_in_a_transaction_belongs_to_the_trace_it_was_submitted_in(
+    url: str, postgres_server: Server
+) -> None:
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    async with open_store(url) as plain, psycopg_async(postgres_server.url()) as (connection, commit, _):
+        store = traced(plain)
+        async with Worker(store, registry, tracer=Tracing(provider)):
+            with provider.get_tracer("tests").start_as_current_span("an order"):
+                client = client_of(store)
+                run_id = await client.submit("double", {"n": 21}, connection=connection)
+            await commit()
+            assert await client.result(run_id, timeout=10) == 42
+    found = {span.name: span for span in spans.get_finished_spans()}
+    run, order = found["run double"], found["an order"]
+    assert run.parent is not None and order.context is not None
+    assert run.parent.span_id == order.context.span_id
 
 
 async def test_committed_it_runs_at_once_and_not_before(url: str, begun: Any) -> None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from pyrula.model.lease import Lease
 from pyrula.model.step import Entry
 from pyrula.store.protocol import Handed, Store, Submission, Submitted, TriggerEvent, TurnRequest
 from pyrula.telemetry.counts import Counts
+from pyrula.telemetry.wrapped import Wrapped
 
 
-class _Observed:
+class _Observed(Wrapped):
     """Everything but the calls that are counted goes straight to the store."""
 
     def __init__(self, store: Store, counts: Counts) -> None:
-        self._store = store
+        super().__init__(store)
         self._counts = counts
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._store, name)
-        setattr(self, name, value) if callable(value) else None  # once: the next look finds it here
-        return value
 
     async def turn(self, request: TurnRequest) -> Handed:
         clock = self._store.clock

@@ -17,6 +17,7 @@ from pyrula.errors import missing
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Failed, Outcome, Retry
 from pyrula.store.protocol import Claim, Store, Submission, Submitted
+from pyrula.telemetry.wrapped import Wrapped
 
 try:
     from opentelemetry import trace
@@ -131,25 +132,24 @@ class _Current:
         self._span.end()
 
 
-class _Traced:
+class _Traced(Wrapped):
     """A store whose submits carry the context of whoever submits."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._store, name)
-        setattr(self, name, value) if callable(value) else None  # once: the next look finds it here
-        return value
-
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        context = _current()
-        if context is not None:
-            submissions = [
-                each if each.context is not None else msgspec.structs.replace(each, context=context)
-                for each in submissions
-            ]
-        return await self._store.submit(submissions)
+        return await self._store.submit(_in_context(submissions))
+
+    async def submit_in(self, connection: Any, submissions: Sequence[Submission]) -> list[Submitted]:
+        return await self._store.submit_in(connection, _in_context(submissions))
+
+
+def _in_context(submissions: Sequence[Submission]) -> Sequence[Submission]:
+    context = _current()
+    if context is None:
+        return submissions
+    return [
+        each if each.context is not None else msgspec.structs.replace(each, context=context)
+        for each in submissions
+    ]
 
 
 def traced(store: Store) -> Store:
