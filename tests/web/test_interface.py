@@ -284,6 +284,19 @@ async def test_other_sites_get_no_cors_unless_they_are_named(make_app: Callable[
         assert "access-control-allow-origin" not in other.headers
 
 
+async def test_a_body_that_is_refused_is_told_which_name_and_which_value(
+    make_app: Callable[..., App],
+) -> None:
+    async with asking(make_app()) as http:
+        for body, said in [
+            ({"maxi": 3}, "unknown name 'maxi'; this address takes key, max, per_second, burst, expires_in"),
+            ({"max": "3"}, "body.max: expected int | null, got str; it was given '3'"),
+        ]:
+            answer = await http.post("/gates/order.limit/override", json=body)
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid_payload")
+            assert said in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("site", ["shop.example", "https://shop.example/", "https://Shop.example", ""])
 async def test_a_site_that_no_browser_would_send_is_refused(make_app: Callable[..., App], site: str) -> None:
     with pytest.raises(ConfigurationError, match=r"scheme://host\[:port\]"):

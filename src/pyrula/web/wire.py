@@ -122,10 +122,25 @@ def read_body(kind: Any, data: bytes) -> Any:
         raise Problem("not_json", f"the body is a JSON {_json_name(plain)}; send an object")
     if kind is dict:
         return plain
+    names = [field.encode_name for field in msgspec.structs.fields(kind)]
+    strange = sorted(set(plain) - set(names))
+    if strange:
+        takes = ", ".join(names) or "none"
+        raise Problem(
+            "invalid_payload", f"body: unknown name {shown(strange[0])}; this address takes {takes}"
+        )
     try:
         return msgspec.convert(plain, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise Problem("invalid_payload", f"body: {error}") from None
+        raise Problem("invalid_payload", _misfit(str(error), plain)) from None
+
+
+def _misfit(said: str, plain: Mapping[str, Any]) -> str:
+    """What msgspec said of a body, with where it is and what is there: every body here is one level deep."""
+    reason, _, path = said.partition(" - at `$.")
+    wanted = reason[:1].lower() + reason[1:].replace("`", "")
+    name = path.rstrip("`")
+    return f"body.{name}: {wanted}; it was given {shown(plain[name])}" if name in plain else f"body: {wanted}"
 
 
 def _json_name(value: object) -> str:
