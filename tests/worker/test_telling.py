@@ -39,10 +39,12 @@ async def test_an_attempt_that_fails_and_a_run_that_is_set_aside_are_one_line_ea
     said = {each.message: each for each in caplog.records}
     assert len(caplog.records) == 3 and {each.levelname for each in caplog.records} == {"WARNING"}
     assert (
-        said["attempt 1 failed, the next begins in 2 s: ConnectionError: no line 1"].__dict__["run_id"]
+        said[
+            "run fails of fails, attempt 1 failed, the next begins in 2 s: ConnectionError: no line 1"
+        ].__dict__["run_id"]
         == "fails"
     )
-    assert "attempt 2 failed, and no attempt is left: ConnectionError: no line 2" in said
+    assert "run fails of fails, attempt 2 failed, and no attempt is left: ConnectionError: no line 2" in said
     (aside,) = [text for text, each in said.items() if each.__dict__["workflow"] == "changes"]
-    assert aside.startswith("attempt 1 was set aside: NonDeterministicWorkflow: ")
+    assert aside.startswith("run changes of changes, attempt 1 was set aside: NonDeterministicWorkflow: ")
     assert "step 'one'" in aside and "step 'two'" in aside

@@ -28,7 +28,9 @@ def tell(claim: Claim, outcome: Outcome | None) -> None:
         return
     found = _error(error)
     _log.warning(
-        "attempt %d %s: %s: %s",
+        "run %s of %s, attempt %d %s: %s: %s",
+        claim.run_id,
+        claim.workflow,
         claim.attempt,
         what,
         found.type,
