@@ -208,3 +208,25 @@ def test_whatever_workers_do_no_level_is_ever_over_its_limit(moves):
         assert taken[0] + taken[2] <= 4
         assert sum(taken) <= 5
     assert hub.node.stats().concurrency["workflow"] == sum(running)
+
+
+def test_a_grant_is_told_though_what_is_looked_at_after_it_fails():
+    hub, _ = made_hub()
+    a = hub.worker("a", limits={"worker": {"workflow": (1, None)}})
+    told, broken = [], []
+
+    def allow():
+        if broken:
+            raise RuntimeError("broken on purpose")
+        return False
+
+    a.reserve("workflow")
+    first = a.ask("workflow", told.append)
+    a.ask("workflow", told.append, allow=allow)
+    broken.append(True)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        a.release("workflow")
+    assert first.granted
+    assert told == [True]
+    broken.clear()
+    assert a.stats().reserved["workflow"] == 1

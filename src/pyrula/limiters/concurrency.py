@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Concurrency:
+class Concurrency(NamedTuple):
     """`running` execute now; `reserved` places are held for polls on their way.
 
     Without `reserved` two polls that leave at once would both take the last place.

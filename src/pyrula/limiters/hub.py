@@ -10,8 +10,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -155,15 +154,26 @@ class Hub:
 
     # -- what limiters call
 
-    @contextmanager
-    def turn(self, now: int | None = None) -> Iterator[int]:
-        """Hold the lock; yield the time, which never steps back. What there is to tell is told after it."""
-        with self._lock:
+    def turn(self, now: int | None = None) -> Turn:
+        """Hold the lock and know the time, which never steps back. What there is to tell is told after it."""
+        return Turn(self, now)
+
+    def enter(self, now: int | None) -> int:
+        """Take the lock; the time. `turn` calls it."""
+        self._lock.acquire()
+        try:
             self.now = max(self.now, self.clock.monotonic() if now is None else now)
-            try:
-                yield self.now
-            finally:
-                outbox, self._outbox = self._outbox, []
+        except BaseException:
+            self._lock.release()
+            raise
+        return self.now
+
+    def leave_turn(self) -> None:
+        """Give the lock back, then tell what there is to tell. `turn` calls it."""
+        outbox = self._outbox
+        if outbox:
+            self._outbox = []
+        self._lock.release()
         for call in outbox:
             call()
         while self.returned:
@@ -301,6 +311,22 @@ class Hub:
         self._limiters.clear()
         self._node = Level.of("node", "node", self.now, {})
         self._clusters.clear()
+
+
+class Turn:
+    """One turn under the hub's lock; a generator for it would cost as much as what most turns do."""
+
+    __slots__ = ("_hub", "_now")
+
+    def __init__(self, hub: Hub, now: int | None) -> None:
+        self._hub = hub
+        self._now = now
+
+    def __enter__(self) -> int:
+        return self._hub.enter(self._now)
+
+    def __exit__(self, *_: object) -> None:
+        self._hub.leave_turn()
 
 
 class NodeLimits:

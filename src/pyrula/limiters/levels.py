@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyrula.limiters.concurrency import Concurrency
 from pyrula.limiters.config import DEFAULT_TIME_WINDOW, LIMITABLES, Limits, OsLimitable
@@ -51,8 +51,7 @@ class Room:
     retry_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(NamedTuple):
     """What one level counts of one limitable."""
 
     window: FixedWindow
@@ -95,57 +94,66 @@ class Level:
         self.next_edge = _first_edge(self.counters)
 
     def change(
-        self, kind: str, *, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0
+        self, kind: str, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0
     ) -> None:
         """Add to the counters of `kind`; `began` goes into its window."""
-        counter = self.counters[kind]
+        window, held = self.counters[kind]
         self.counters[kind] = Counter(
-            counter.window.add(began) if began else counter.window,
-            counter.held.change(running, reserved, arriving),
+            window.add(began) if began else window, held.change(running, reserved, arriving)
         )
 
 
-def room(
-    kind: str,
-    limits: Limits,
-    levels: Sequence[Level],
-    *,
-    now: int,
-    check: int,
-    strict: bool,
-    serves_workflows: bool,
-    families_apart: bool,
-) -> Room:
-    """How many of `kind` the counters of the worker, its cluster and the node leave room for.
+class Listed(NamedTuple):
+    """One limit that holds the polls for a kind; `mine`: it counts that very kind."""
 
-    Places promised to polls on their way count as taken: with `strict` all of a level's, else the own ones.
-    """
-    own = levels[0].counters[kind].held.reserved
-    left: int | None = None
-    why: list[LimitedBy] = []
-    retry = now
+    level: Level
+    limitable: str
+    most: int | None
+    often: int | None
+    mine: bool
+
+
+def listed(
+    kind: str, limits: Limits, levels: Sequence[Level], *, serves_workflows: bool, families_apart: bool
+) -> tuple[Listed, ...]:
+    """Which of the limits that a worker lists hold its polls for `kind`."""
+    found = []
     for level in levels:
         for limitable, (most, often) in limits.of(level.level).items():
-            counter = level.counters[limitable]
             mine = limitable == kind
             if not mine and limitable == "workflow" and serves_workflows:
                 continue
             if families_apart and level.level == "worker" and family(limitable) != family(kind):
                 continue
-            promised = 0 if not mine else (counter.held.reserved if strict else own)
-            if most is not None:
-                taken = counter.held.running + promised
-                left = _least(left, most - taken) if mine else left
-                if taken >= most:
-                    why.append(LimitedBy(level.level, limitable, "concurrency", taken, most))
-                    retry = max(retry, now + check)
-            if often is not None:
-                taken = counter.window.count + counter.held.arriving + promised
-                left = _least(left, often - taken) if mine else left
-                if taken >= often:
-                    why.append(LimitedBy(level.level, limitable, "frequency", taken, often))
-                    spent = counter.window.count >= often
-                    retry = max(retry, counter.window.ends_at if spent else now + check)
+            found.append(Listed(level, limitable, most, often, mine))
+    return tuple(found)
+
+
+def room(listed: Sequence[Listed], own: int, *, now: int, check: int, strict: bool) -> Room:
+    """How many more the counters leave room for, over all limits that are `listed` for a kind.
+
+    Places promised to polls on their way count as taken: with `strict` all of a level's, else the `own` ones.
+    """
+    left: int | None = None
+    why: list[LimitedBy] = []
+    retry = now
+    for level, limitable, most, often, mine in listed:
+        window, held = level.counters[limitable]
+        promised = 0 if not mine else (held.reserved if strict else own)
+        if most is not None:
+            taken = held.running + promised
+            if taken >= most:
+                why.append(LimitedBy(level.level, limitable, "concurrency", taken, most))
+                retry = max(retry, now + check)
+            elif mine and (left is None or most - taken < left):
+                left = most - taken
+        if often is not None:
+            taken = window.count + held.arriving + promised
+            if taken >= often:
+                why.append(LimitedBy(level.level, limitable, "frequency", taken, often))
+                retry = max(retry, window.ends_at if window.count >= often else now + check)
+            elif mine and (left is None or often - taken < left):
+                left = often - taken
     return Room(0, tuple(why), retry) if why else Room(left)
 
 
@@ -156,7 +164,3 @@ def family(limitable: str) -> str:
 
 def _first_edge(counters: Mapping[str, Counter]) -> int:
     return min(counter.window.ends_at for counter in counters.values())
-
-
-def _least(a: int | None, b: int) -> int:
-    return b if a is None else min(a, b)

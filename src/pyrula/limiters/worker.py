@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pyrula.limiters.asking import Ask
@@ -18,8 +17,9 @@ from pyrula.limiters.config import (
     poll_rate,
 )
 from pyrula.limiters.events import WaitStarted, WaitStopped
+from pyrula.limiters.holding import Hold, held_by
 from pyrula.limiters.leaky import Bucket
-from pyrula.limiters.levels import Level, LimitedBy, Room, room
+from pyrula.limiters.levels import Level, LimitedBy, Listed, Room, listed, room
 from pyrula.limiters.stats import Figure, Stats, figures_of, stats_of
 from pyrula.model.duration import SECOND
 
@@ -29,22 +29,6 @@ if TYPE_CHECKING:
 UNCHANGED: Final[Any] = object()
 UNPOLLED: Final = ("activity_direct", "activity_eager")
 """Handed over without a poll of their own: no bucket spaces them."""
-
-
-@dataclass(slots=True)
-class Hold:
-    """A poller that is held back: since the last look by `reasons`, in all by `seconds`."""
-
-    looked_at: int
-    reasons: tuple[LimitedBy, ...]
-    seconds: dict[tuple[str, OsLimitable], float] = field(default_factory=dict)
-
-    def look(self, now: int, reasons: tuple[LimitedBy, ...]) -> None:
-        """Charge the time since the last look to what held then."""
-        passed = (now - self.looked_at) / SECOND
-        for key in _keys(self.reasons):
-            self.seconds[key] = self.seconds.get(key, 0.0) + passed
-        self.looked_at, self.reasons = now, reasons
 
 
 class Limiter:
@@ -81,6 +65,8 @@ class Limiter:
         self._check = microseconds("limiter_check_frequency", DEFAULT_CHECK_FREQUENCY)
         self._buckets: dict[str, Bucket] = {}
         self._holds: dict[str, Hold] = {}
+        self._listed: dict[str, tuple[Listed, ...]] = {}
+        """Which limits hold the polls for a kind; made when they are first asked for."""
 
     @property
     def worker_id(self) -> str:
@@ -141,7 +127,7 @@ class Limiter:
             if self.closed:
                 return
             places = min(n, self.levels[0].counters[kind].held.reserved) if reserved is None else n * reserved
-            self._add(kind, running=n, reserved=-places, began=n)
+            self._add(kind, n, -places, 0, n)
             self._unhold(group, places, now)
 
     def end(self, kind: str, n: int = 1) -> None:
@@ -235,6 +221,7 @@ class Limiter:
             self.hub.watch(checked.os)
             with self.hub.turn() as now:
                 self.limits, self._check, self._check_seconds = checked, check, check / SECOND
+                self._listed = {}
                 self._set_rate(rate)
                 self.hub.serve(now)
         finally:
@@ -309,7 +296,7 @@ class Limiter:
             if hold is None:
                 self._holds[kind] = Hold(now, found.limited_by)
                 delay = min(found.retry_at or 0, now + self._check) - now
-                reasons = tuple(_keys(found.limited_by))
+                reasons = tuple(held_by(found.limited_by))
                 self.hub.post(WaitStarted(self.worker_id, self.cluster, kind, delay / SECOND, reasons, now))
             else:
                 hold.look(now, found.limited_by)
@@ -318,17 +305,21 @@ class Limiter:
         return found
 
     def _decide(self, kind: str, now: int, *, polled: bool = True) -> Room:
+        if kind not in self._listed:
+            serves = "workflow" in self.kinds
+            self._listed[kind] = listed(
+                kind, self.limits, self.levels, serves_workflows=serves, families_apart=self.families_apart
+            )
         found = room(
-            kind,
-            self.limits,
-            self.levels,
+            self._listed[kind],
+            self.levels[0].counters[kind].held.reserved,
             now=now,
             check=self._check,
             # A local activity's place is held while idle, and no poll ends that: it may hold no other worker.
             strict=self.strict and kind != "activity_direct",
-            serves_workflows="workflow" in self.kinds,
-            families_apart=self.families_apart,
         )
+        if self._rate is None and not self.limits.os:
+            return found
         why = list(found.limited_by)
         retry = found.retry_at or now
         if self.limits.os and (full := self.hub.sampler.held_by(self.limits.os)):
@@ -370,22 +361,26 @@ class Limiter:
         if self.hub.asks:
             self.hub.serve(now)
 
-    def _change(self, kind: str, *, group: str = "", **change: int) -> None:
+    def _change(
+        self,
+        kind: str,
+        running: int = 0,
+        reserved: int = 0,
+        arriving: int = 0,
+        began: int = 0,
+        group: str = "",
+    ) -> None:
         with self.hub.turn() as now:
             if self.closed:
                 return
-            self._add(kind, **change)
-            self._unhold(group, -change.get("reserved", 0), now)
+            self._add(kind, running, reserved, arriving, began)
+            self._unhold(group, -reserved, now)
 
-    def _add(self, kind: str, **change: int) -> None:
+    def _add(self, kind: str, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0) -> None:
         for level in self.levels:
-            level.change(kind, **change)
+            level.change(kind, running, reserved, arriving, began)
 
     def _stop_hold(self, kind: str, now: int) -> None:
         hold = self._holds.pop(kind)
         hold.look(now, ())
         self.hub.post(WaitStopped(self.worker_id, self.cluster, kind, hold.seconds, now))
-
-
-def _keys(reasons: tuple[LimitedBy, ...]) -> dict[tuple[str, OsLimitable], None]:
-    return {(reason.level, reason.limitable): None for reason in reasons}
