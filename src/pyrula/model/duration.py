@@ -37,6 +37,14 @@ def to_us(value: object) -> int:
     return us
 
 
+def at_least_0_us(value: object) -> int:
+    """A duration as integer µs, 0 or more. Raises ValueError, saying what it must be, for anything else."""
+    us = to_us(value)
+    if us < 0:
+        raise ValueError("0 or more")
+    return us
+
+
 def positive_us(value: object) -> int:
     """A duration as integer µs, at least 1. Raises ValueError, saying what it must be, for anything else."""
     us = to_us(value)

@@ -4,14 +4,14 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from pyrula.errors import InvalidPayload, NotJson, shown
-from pyrula.model.duration import Duration, positive_us, to_us
+from pyrula.model.duration import Duration, at_least_0_us, positive_us
 from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.policies.key import storable, text_of
 from pyrula.policies.stamp import Stamped, StampedEvent
@@ -161,21 +161,19 @@ def stored_key(key: object) -> str | None:
 
 def positive(what: str, value: object) -> int:
     """A duration above 0, in µs. Raises `InvalidPayload`."""
-    try:
-        return positive_us(value)
-    except ValueError as error:
-        raise InvalidPayload(f"{what} is {shown(value)}; it must be {error}") from None
+    return _converted(what, value, positive_us)
 
 
 def duration(what: str, value: object) -> int:
     """A duration of 0 or more, in µs. Raises `InvalidPayload`."""
+    return _converted(what, value, at_least_0_us)
+
+
+def _converted(what: str, value: object, convert: Callable[[object], int]) -> int:
     try:
-        us = to_us(value)
+        return convert(value)
     except ValueError as error:
         raise InvalidPayload(f"{what} is {shown(value)}; it must be {error}") from None
-    if us < 0:
-        raise InvalidPayload(f"{what} is {shown(value)}; it must be 0 or more")
-    return us
 
 
 def instant(what: str, value: object) -> int:

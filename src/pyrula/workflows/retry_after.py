@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrula.errors import ConfigurationError, shown
-from pyrula.model.duration import Duration, to_us
+from pyrula.model.duration import Duration, at_least_0_us
 
 
 class RetryAfter(Exception):
@@ -18,11 +18,9 @@ class RetryAfter(Exception):
     def __init__(self, seconds: Duration, gate: str | None = None) -> None:
         named: object = gate  # whatever the body passed
         try:
-            delay = to_us(seconds)
+            delay = at_least_0_us(seconds)
         except ValueError as error:
             raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be {error}") from None
-        if delay < 0:
-            raise ConfigurationError(f"RetryAfter.seconds is {shown(seconds)}; it must be 0 or more")
         if named is not None and not (isinstance(named, str) and named.isprintable()):
             raise ConfigurationError(
                 f"RetryAfter.gate is {shown(gate)}; it must be the name of a gate, or None"

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Self
 from pyrula.clock import Clock, SystemClock, check_clock
 from pyrula.errors import ConfigurationError, InvalidPayload, expect, shown
 from pyrula.limiters import LimiterConfig, PollRate, Stats
-from pyrula.model.duration import Duration, positive_us, to_us
+from pyrula.model.duration import Duration, at_least_0_us, positive_us
 from pyrula.store.protocol import Store, check_store
 from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.prepare import named
@@ -107,7 +107,7 @@ class Worker:
         )
         self._clock: Clock = clock or getattr(store, "clock", None) or SystemClock()
         self.worker_id = _named("worker_id", worker_id) or f"{platform.node()}-{os.getpid()}"
-        self._grace = _duration("grace_seconds", grace_seconds, to_us)
+        self._grace = _duration("grace_seconds", grace_seconds, at_least_0_us)
         options = {
             "limits": limits,
             "limiter_time_windows": limiter_time_windows,
@@ -165,7 +165,9 @@ class Worker:
         thread ends. Called again with a shorter grace, the shorter one holds.
         """
         lives = self._lives
-        grace = self._grace if grace_seconds is None else _duration("grace_seconds", grace_seconds, to_us)
+        grace = (
+            self._grace if grace_seconds is None else _duration("grace_seconds", grace_seconds, at_least_0_us)
+        )
         if lives is not None:
             await stop(lives, self._clock, grace, self._on_stuck)
 
@@ -292,12 +294,9 @@ def _cry_out(reason: str) -> None:
 
 def _duration(what: str, value: object, convert: Callable[[object], int]) -> int:
     try:
-        us = convert(value)
+        return convert(value)
     except ValueError as error:
         raise _refusal(what, value, str(error)) from None
-    if us < 0:
-        raise _refusal(what, value, "0 or more")
-    return us
 
 
 def _refusal(what: str, value: object, must: str) -> ConfigurationError:
