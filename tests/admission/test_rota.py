@@ -146,6 +146,20 @@ def test_a_worker_that_takes_a_while_to_come_is_waited_for_as_long_as_it_takes()
     assert "".join(scene.order[-40:]) in ("ab" * 20, "ba" * 20)
 
 
+def test_one_commit_that_takes_long_costs_nobody_his_turns():
+    scene = Scene("a", "b")
+    quick, slow = scene.sets
+    for number in range(41):
+        scene.now += 200_000  # a run
+        holder = scene.held[0]
+        scene.end(holder, quick if holder == "a" else slow)
+        if number == 10:
+            scene.now += 5 * WINDOW  # the file was locked all the while
+        for served in (slow, quick) if holder == "a" else (quick, slow):
+            scene.turn(served)
+    assert "".join(scene.order[1:41]) in ("ab" * 20, "ba" * 20)
+
+
 def test_a_worker_that_comes_again_after_it_was_away_gets_its_turns_again():
     scene = Scene("a", "b", runs=150)
     for _ in range(100):

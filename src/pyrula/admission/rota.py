@@ -190,10 +190,12 @@ class Rotas:
 
     def _came(self, rota: Rota, mine: Share) -> None:
         """This worker took what was left for it. A longer window stays, unless it came very soon: what is slow now (a
-        commit, a busy machine) will be so again. But who takes really long is not waited for each time."""
+        commit, a busy machine) will be so again. But who takes really long twice is not waited for each time."""
         late = self._now - rota.since
         if late > 2 * WINDOW:
-            mine.rests = self._now + _REST * late
+            if mine.missed:
+                mine.rests = self._now + _REST * late
+            mine.missed += 1
         elif 32 * late < _window(mine.missed):
             mine.missed = max(0, min(mine.missed, _DOUBLINGS) - 1)
 
