@@ -1,11 +1,13 @@
 """The environment: a day takes no longer than what happens in it."""
 
 import asyncio
+import re
 import threading
 from datetime import UTC, datetime
 
 import pytest
 
+from pyrula.errors import ConfigurationError, InvalidPayload
 from pyrula.testing import Environment
 from pyrula.testing.environment import NothingDue
 from pyrula.workflows import Collect, Debounce, Limit, Rate, Registry, Retry, RetryAfter, workflow
@@ -243,6 +245,43 @@ async def test_a_worker_that_can_not_stop_is_given_up(registry):
             await env.settle()
             env.store.turn = broken
     assert env.workers == []
+
+
+async def test_what_is_no_duration_is_named_with_its_value(registry):
+    async with Environment(workflows=registry) as env:
+        for call, told in [
+            (lambda: env.advance("3"), "Environment.advance: seconds is '3'; it must be seconds"),
+            (lambda: env.advance(-1), "Environment.advance: seconds is -1; it must be 0 or more"),
+            (lambda: env.sleep(None), "Environment.sleep: seconds is None"),
+            (lambda: env.until(env.settle(), within="1 d"), "Environment.until: within is '1 d'"),
+            (lambda: env.stop_worker(env.worker, "1"), "Environment.stop_worker: grace_seconds is '1'"),
+        ]:
+            with pytest.raises(InvalidPayload, match=re.escape(told)):
+                await call()
+        with pytest.raises(InvalidPayload, match="step_wall: seconds is '1'"):
+            env.clock.step_wall("1")
+        assert env.now == 0
+
+
+async def test_what_has_no_worker_to_wait_for_says_so(registry):
+    @workflow(registry=registry)
+    async def one(ctx) -> int:
+        return 1
+
+    env = Environment(workflows=registry)  # not entered
+    with pytest.raises(NothingDue, match="no worker runs: enter it with `async with`"):
+        await env.until(env.client.execute("one"))
+    await env.store.close()
+    async with Environment(workflows=registry) as env:
+        gone = env.worker
+        await env.kill(gone)
+        with pytest.raises(RuntimeError, match="none that this environment runs"):
+            await env.stop_worker(gone)
+
+
+def test_workflows_in_the_place_of_the_url_are_told_where_they_go(registry):
+    with pytest.raises(ConfigurationError, match=r"Environment: store_url is .*workflows go as workflows="):
+        Environment(registry)
 
 
 async def test_two_environments_do_not_see_each_other(registry):

@@ -7,6 +7,7 @@ import heapq
 from datetime import UTC, datetime, timedelta
 
 from pyrula.clock import SECOND
+from pyrula.errors import InvalidPayload, shown
 from pyrula.model.duration import Duration, to_us
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -45,7 +46,10 @@ class VirtualClock:
 
     def step_wall(self, seconds: Duration) -> None:
         """Set the wall clock forward, or back (negative), without letting time pass."""
-        self._wall_offset += to_us(seconds)
+        try:
+            self._wall_offset += to_us(seconds)
+        except ValueError as error:
+            raise InvalidPayload(f"step_wall: seconds is {shown(seconds)}; it must be {error}") from None
 
     async def sleep(self, duration: int) -> None:
         """Let `duration` µs pass: returns once somebody has moved the clock that far."""

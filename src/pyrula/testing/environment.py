@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 from pyrula.clock import SECOND
-from pyrula.errors import PyrulaError, expect
-from pyrula.model.duration import Duration, to_us
+from pyrula.errors import PyrulaError, expect, shown
+from pyrula.model.duration import Duration
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.testing.clock import START, VirtualClock
 from pyrula.testing.quiet import quiet
 from pyrula.testing.watch import Watched
+from pyrula.workflows import prepare
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry, Workflow
@@ -69,6 +70,11 @@ class Environment:
         aware = isinstance(given, datetime) and given.tzinfo is not None
         expect("Environment: start", start, aware, "an aware datetime")
         expect("Environment: worker", worker, isinstance(worker, bool), "True or False")
+        urls: object = store_url
+        place = urls is None or isinstance(urls, (str, list, tuple))
+        expect(
+            "Environment: store_url", urls, place, "a URL as open_store takes it; workflows go as workflows=…"
+        )
         self.clock = VirtualClock(start)
         kept = {} if retention is None else {"retention": retention}
         self._watched = Watched(open_store(store_url or "sqlite://", clock=self.clock, **kept))
@@ -109,7 +115,7 @@ class Environment:
 
     async def sleep(self, seconds: Duration) -> None:
         """Let virtual time pass, in a body that pretends to work. (A durable sleep is `ctx.sleep`.)"""
-        await self.clock.sleep(to_us(seconds))
+        await self.clock.sleep(prepare.duration("Environment.sleep: seconds", seconds))
 
     async def start_worker(
         self, workflows: Registry | Iterable[Workflow[..., Any]] | None = None, **options: Any
@@ -128,10 +134,11 @@ class Environment:
 
     async def stop_worker(self, worker: Worker, grace_seconds: Duration = 0) -> None:
         """Stop a worker as SIGTERM does: what is not over after the grace (virtual) is handed back."""
-        running = self._running[worker]
+        grace = prepare.duration("Environment.stop_worker: grace_seconds", grace_seconds)
+        running = self._task_of(worker)
         stopping = asyncio.ensure_future(worker.stop(grace_seconds))
         try:
-            await self.until(asyncio.wait((stopping, running)), within=to_us(grace_seconds) / SECOND + 10)
+            await self.until(asyncio.wait((stopping, running)), within=grace / SECOND + 10)
         except BaseException:
             stopping.cancel()
             await self.kill(worker)
@@ -142,7 +149,7 @@ class Environment:
 
     async def kill(self, worker: Worker) -> None:
         """Let a worker vanish as SIGKILL does: nothing is handed back, its leases have to lapse."""
-        running = self._running[worker]
+        running = self._task_of(worker)
         self._forget(worker)
         worker.abandon()
         running.cancel()
@@ -155,7 +162,7 @@ class Environment:
 
         Raises what a worker died of, and `NotSettled` if a thread goes on in real time for a minute.
         """
-        target = self.clock.monotonic() + to_us(seconds)
+        target = self.clock.monotonic() + prepare.duration("Environment.advance: seconds", seconds)
         await self.settle()
         due = self.clock.next_due()
         while due is not None and due <= target:
@@ -172,25 +179,37 @@ class Environment:
         TimeoutError after `within` virtual seconds.
         """
         waiting = asyncio.ensure_future(awaitable)
-        last = self.clock.monotonic() + to_us(within)
         try:
+            most = prepare.duration("Environment.until: within", within)
+            last = self.clock.monotonic() + most
             await self.settle()
             while not waiting.done():
                 due = self.clock.next_due()
                 if due is None:
                     if await self._is_told(waiting):
                         continue
+                    idle = (
+                        ""
+                        if self.workers
+                        else "; no worker runs: enter it with `async with`, or start_worker()"
+                    )
                     raise NothingDue(
-                        f"at {self.now} s nothing more is due, and what is waited for has not happened"
+                        f"at {self.now} s nothing more is due, and what is waited for has not happened{idle}"
                     )
                 if due > last:
-                    raise TimeoutError(
-                        f"not over within {to_us(within) / SECOND} virtual seconds; it is {self.now} s"
-                    )
+                    raise TimeoutError(f"not over within {most / SECOND} virtual seconds; it is {self.now} s")
                 await self._move(due)
             return await waiting
         finally:
             waiting.cancel()
+
+    def _task_of(self, worker: Worker) -> asyncio.Task[None]:
+        running = self._running.get(worker)
+        if running is None:
+            raise RuntimeError(
+                f"worker {shown(worker)} is none that this environment runs: start_worker() gives one"
+            )
+        return running
 
     async def _is_told(self, waiting: asyncio.Future[Any]) -> bool:
         """Whether `waiting` ends, or something becomes due, after all: a server's news takes real time."""
