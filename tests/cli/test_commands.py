@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from pyrula.cli import submitting
 from pyrula.workflows import Registry, WorkflowClient, workflow
 
 
@@ -282,6 +283,16 @@ def test_a_module_without_its_extra_says_what_to_install(lacking, module, extra)
     last = told.stderr.strip().splitlines()[-1]
     assert last.startswith(f"ModuleNotFoundError: {module} needs {lacking}")
     assert last.endswith(f"of the extra {extra}: pip install 'pyrula-workflows[{extra}]'")
+
+
+def test_waiting_says_for_what_when_it_is_long_in_coming(pyrula, work, monkeypatch):
+    work()
+    monkeypatch.setattr(submitting, "_PATIENCE_SECONDS", 0.01)
+    told = pyrula("submit", "sync", "tenant=a", "--run-id", "r1", "--wait", "--timeout", "0.2")
+    assert told.code == 1
+    first, last = told.err.splitlines()
+    assert first.startswith("waiting for run r1: No live worker serves workflow 'sync'")
+    assert last.startswith("error: run r1 is not over after 0.2 s, and goes on: No live worker serves")
 
 
 def test_a_name_that_workers_know_is_near_to_a_mistyped_one(pyrula, work):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import asyncio
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
 from pyrula.cli.connect import App, AsJson, StoreUrl, ask
-from pyrula.cli.output import line, show
+from pyrula.cli.output import console, line, show
 from pyrula.errors import NotJson
 from pyrula.model.payload import parse
 from pyrula.workflows.client import WorkflowClient
+
+_PATIENCE_SECONDS: Final = 3.0
+"""After which `--wait` says on stderr what it waits for."""
 
 Fields = Annotated[
     list[str] | None,
@@ -49,7 +53,7 @@ def submit(
         made = await client.submit(
             workflow, given, run_id=run_id, priority=priority, delay=delay, expires_in=expires_in
         )
-        return {"run_id": made} | ({"result": await client.result(made, timeout)} if wait else {})
+        return {"run_id": made} | ({"result": await _awaited(client, made, timeout)} if wait else {})
 
     answer = ask(store, call, app=app)
     show(
@@ -57,6 +61,31 @@ def submit(
         as_json,
         lambda out: out.print(_text(answer["result"]) if wait else answer["run_id"], markup=False),
     )
+
+
+async def _awaited(client: WorkflowClient, run_id: str, timeout: float | None) -> Any:
+    """The result, and on stderr what it waits for if it is long in coming: a worker, perhaps, that nobody started.
+
+    Raises like `client.result`.
+    """
+    waiting = asyncio.ensure_future(client.result(run_id, timeout))
+    try:
+        ended, _ = await asyncio.wait((waiting,), timeout=_PATIENCE_SECONDS)
+        if not ended:
+            console(stderr=True).print(
+                f"waiting for run {run_id}: {await _why(client, run_id)}", markup=False
+            )
+        return await waiting
+    except TimeoutError:
+        raise TimeoutError(
+            f"run {run_id} is not over after {timeout:g} s, and goes on: {await _why(client, run_id)}"
+        ) from None
+    finally:
+        waiting.cancel()
+
+
+async def _why(client: WorkflowClient, run_id: str) -> str:
+    return str((await client.why(run_id))["text"])
 
 
 def trigger(
