@@ -135,7 +135,7 @@ class Environment:
     async def stop_worker(self, worker: Worker, grace_seconds: Duration = 0) -> None:
         """Stop a worker as SIGTERM does: what is not over after the grace (virtual) is handed back."""
         grace = prepare.duration("Environment.stop_worker: grace_seconds", grace_seconds)
-        running = self._task_of(worker)
+        running = self._life_of(worker)
         stopping = asyncio.ensure_future(worker.stop(grace_seconds))
         try:
             await self.until(asyncio.wait((stopping, running)), within=grace / SECOND + 10)
@@ -149,7 +149,7 @@ class Environment:
 
     async def kill(self, worker: Worker) -> None:
         """Let a worker vanish as SIGKILL does: nothing is handed back, its leases have to lapse."""
-        running = self._task_of(worker)
+        running = self._life_of(worker)
         self._forget(worker)
         worker.abandon()
         running.cancel()
@@ -203,7 +203,7 @@ class Environment:
         finally:
             waiting.cancel()
 
-    def _task_of(self, worker: Worker) -> asyncio.Task[None]:
+    def _life_of(self, worker: Worker) -> asyncio.Task[None]:
         running = self._running.get(worker)
         if running is None:
             raise RuntimeError(
