@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -214,6 +217,33 @@ async def test_a_schedule_is_on_one_shard_and_ticks_once(hands: Hands, store: Sh
     await hands.end(*started)
     await hands.register()
     assert await store.schedules() == []
+
+
+async def test_who_is_cancelled_while_a_routing_changes_goes_at_once(
+    hands: Hands, store: ShardedStore
+) -> None:
+    """As a body does whose lease is lost: it may not go on beside the next one until a slow shard has answered."""
+    hands.declare("w", **by_key())
+    there, asked, back = store.shard(1), asyncio.Event(), asyncio.Event()
+    write = there.write
+
+    async def wait_and_write(verb: Any) -> Any:
+        asked.set()
+        await back.wait()
+        return await write(verb)
+
+    there.write = wait_and_write  # type: ignore[method-assign]  # for as long as it is slow
+    submitting = asyncio.ensure_future(hands.submit("w", params={"k": key_on(0)}))
+    await asyncio.wait_for(asked.wait(), 5)
+    submitting.cancel()
+    done, _ = await asyncio.wait([submitting], timeout=1)
+    assert done and submitting.cancelled()
+    del there.write
+    back.set()
+    run_id = await hands.submit("w", params={"k": key_on(0)})
+    await hands.register()
+    assert await hands.turn() == [run_id]
+    await hands.end(run_id)
 
 
 async def test_restamp_moves_no_run_to_another_shard(hands: Hands, store: ShardedStore) -> None:

@@ -48,6 +48,23 @@ async def test_an_id_with_slashes_is_one_segment_when_escaped(
     assert (await http.get(at + "/result")).json()["run_id"] == run_id
 
 
+@pytest.mark.parametrize(
+    ("option", "seconds", "status"),
+    [
+        ("delay", "2e9", 202),
+        ("delay", "3.2e9", 400),
+        ("expires_in", "0.000001", 202),
+        ("expires_in", "0", 400),
+        ("expires_in", "nan", 400),
+    ],
+)
+async def test_durations_are_bounded_as_in_python(
+    http: httpx.AsyncClient, option: str, seconds: str, status: int
+) -> None:
+    answer = await http.post(f"/order?{option}={seconds}", json={"number": 1})
+    assert answer.status_code == status
+
+
 async def test_a_result_is_waited_for(http: httpx.AsyncClient, worker: Worker) -> None:
     run_id = (await http.post("/ship", json={"number": 4, "part": 2})).json()["run_id"]
     answer = await http.get(f"/runs/{run_id}/result?wait=20")

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from pyrula.model.payload import decode
+from pyrula.model.payload import canonical, decode
 from pyrula.policies.stamp import Stamp, Stamped, gate_id, lane_id, served_name
 from pyrula.store.protocol import Submission, Submitted
 from pyrula.store.shard import hold
@@ -110,9 +110,11 @@ def existing(tx: Tx, submission: Submission) -> Submitted | None:
 
 
 def is_same(submission: Submission, workflow: str, params: bytes) -> bool:
-    """Whether a run that is there is what is submitted: the same params, however they are spelt."""
+    """Whether a run that is there is what is submitted: the same params, in whatever order they are written. `1`,
+    `1.0` and `true` are equal to Python, and others to a key and to a body.
+    """
     return workflow == submission.workflow and (
-        params == submission.params or decode(params) == decode(submission.params)
+        params == submission.params or canonical(decode(params)) == canonical(decode(submission.params))
     )
 
 

@@ -26,6 +26,7 @@ class Routing:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self._lock: asyncio.Lock | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def open(self, call: Callable[[], Awaitable[T]]) -> T:
         """`call`, once the routes that it needs are open: they are declared when it finds one closed. Raises
@@ -42,7 +43,16 @@ class Routing:
     async def declare(self, wanted: Sequence[Route], *, reschedules: bool = False) -> None:
         """Have all shards take runs by these routes. Raises `ShardMismatch` while runs placed otherwise are
         unfinished, `StoreUnavailable` unless all shards can be reached.
+
+        What was begun is brought to an end, or taken back, which may take a while; a body that asked for it and has
+        to stop does not wait for that.
         """
+        declaring = asyncio.ensure_future(self._declare_all(wanted, reschedules))
+        self._under_way.add(declaring)
+        declaring.add_done_callback(self._under_way.discard)
+        await asyncio.shield(declaring)
+
+    async def _declare_all(self, wanted: Sequence[Route], reschedules: bool) -> None:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             for route in wanted:

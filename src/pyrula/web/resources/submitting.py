@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyrula.model.duration import LONGEST, SECOND
 from pyrula.web import wire
 from pyrula.web.call import Answer, Call, Operation
 from pyrula.web.problems import Problem
@@ -18,17 +19,18 @@ _REFUSALS: Final = (
     "key_needs_code",
     "configuration",
 )
+_LONGEST: Final = LONGEST / SECOND
 _OPTIONS: Final = (
     wire.Query(
         name="priority", kind="int", about="1 (first) to 5, in place of the declared one", least=1, most=5
     ),
-    wire.Query(name="delay", kind="number", about="seconds until it may start", least=0, most=1e9),
+    wire.Query(name="delay", kind="number", about="seconds until it may start", least=0, most=_LONGEST),
     wire.Query(
         name="expires_in",
         kind="number",
         about="drop it if it has not started within these seconds",
-        least=0.001,
-        most=1e9,
+        least=0.000001,
+        most=_LONGEST,
     ),
 )
 
