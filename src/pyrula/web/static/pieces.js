@@ -198,6 +198,26 @@ export function pager(d) {
   );
 }
 
+/**
+ * A view that is one list. filters: fields over it; above: what stands between them and the list; nothing: what is
+ * said in place of no rows; page: the data, if it comes in pages.
+ */
+export const listing = ({ title, about, filters, above, columns, rows, nothing, page }) => [
+  h(
+    "div",
+    { class: "title" },
+    h("div", null, h("h1", null, title), h("p", { class: "soft" }, about)),
+    filters && h("div", { class: "filters" }, filters),
+  ),
+  above,
+  h(
+    "section",
+    { class: "panel" },
+    rows.length ? table(columns, rows, title) : empty(nothing),
+    page && pager(page),
+  ),
+];
+
 export function filterBy(name) {
   return (event) => {
     clearTimeout(filterBy.timer);

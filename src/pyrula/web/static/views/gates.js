@@ -6,10 +6,10 @@ import {
   empty,
   field,
   filterBy,
+  listing,
   nextStart,
   numbersOf,
   overrideNote,
-  pager,
   panel,
   shut,
   table,
@@ -25,21 +25,13 @@ const SORTS = [
   ["name", "Name"],
 ];
 
-export const gatesView = (d) => [
-  h(
-    "div",
-    { class: "title" },
-    h(
-      "div",
-      null,
-      h("h1", null, "Gates"),
-      h("p", { class: "soft" }, "One counter for each key of a limit or a rate."),
-    ),
-    h(
-      "div",
-      { class: "filters" },
+export const gatesView = (d) =>
+  listing({
+    title: "Gates",
+    about: "One counter for each key of a limit or a rate.",
+    filters: [
       field("search", "Name or key holds", "search", { grow: true }),
-      field("name", "Gate is", "search"),
+      field("name", "Gate is"),
       h(
         "label",
         null,
@@ -52,61 +44,51 @@ export const gatesView = (d) => [
           ),
         ),
       ),
-    ),
-  ),
-  h(
-    "section",
-    { class: "panel" },
-    d.items.length
-      ? table(
-          [
-            { name: "Gate", quiet: true, wide: true },
-            { name: "Key", wide: true },
-            { name: "In use" },
-            { name: "Queued", number: true },
-            { name: "Since opened", spacious: true },
-            { name: "Starts/s", number: true, spacious: true },
-            { name: "Next start" },
-            { name: "", quiet: true },
-          ],
-          d.items.map((gate) => {
-            const list = seen(gateId(gate));
-            const starts = startsPerSecond(list);
-            return {
-              key: gateId(gate),
-              cells: [
-                h(
-                  "span",
-                  { class: "name" },
-                  gateLink(clip(gate.name, 60), gate.key, {
-                    class: "row",
-                    href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}`,
-                  }),
-                  " ",
-                  soft(gate.kind),
-                ),
-                h("span", { class: "key" }, keyText(gate.key)),
-                usage(gate),
-                gate.queued ? h("b", null, num(gate.queued)) : soft("0"),
-                spark(list, "queued", `Queued since the page was opened, now ${num(gate.queued)}`),
-                starts === null ? soft("…") : starts ? starts.toFixed(1) : soft("0"),
-                h("span", { class: "steady" }, nextStart(gate)),
-                act(shut(gate) ? "Resume…" : "Override…", () =>
-                  shut(gate) ? askResume(gate) : askOverride(gate),
-                ),
-              ],
-            };
-          }),
-          "Gates",
-        )
-      : empty(
-          route.query.search || route.query.name
-            ? "No gate is like that."
-            : "No run with a limit or a rate has been looked at by a worker yet.",
-        ),
-    pager(d),
-  ),
-];
+    ],
+    columns: [
+      { name: "Gate", quiet: true, wide: true },
+      { name: "Key", wide: true },
+      { name: "In use" },
+      { name: "Queued", number: true },
+      { name: "Since opened", spacious: true },
+      { name: "Starts/s", number: true, spacious: true },
+      { name: "Next start" },
+      { name: "", quiet: true },
+    ],
+    rows: d.items.map((gate) => {
+      const list = seen(gateId(gate));
+      const starts = startsPerSecond(list);
+      return {
+        key: gateId(gate),
+        cells: [
+          h(
+            "span",
+            { class: "name" },
+            gateLink(clip(gate.name, 60), gate.key, {
+              class: "row",
+              href: `/ui/gates/${enc(gate.name)}?key=${enc(gate.key)}`,
+            }),
+            " ",
+            soft(gate.kind),
+          ),
+          h("span", { class: "key" }, keyText(gate.key)),
+          usage(gate),
+          gate.queued ? h("b", null, num(gate.queued)) : soft("0"),
+          spark(list, "queued", `Queued since the page was opened, now ${num(gate.queued)}`),
+          starts === null ? soft("…") : starts ? starts.toFixed(1) : soft("0"),
+          h("span", { class: "steady" }, nextStart(gate)),
+          act(shut(gate) ? "Resume…" : "Override…", () =>
+            shut(gate) ? askResume(gate) : askOverride(gate),
+          ),
+        ],
+      };
+    }),
+    nothing:
+      route.query.search || route.query.name
+        ? "No gate is like that."
+        : "No run with a limit or a rate has been looked at by a worker yet.",
+    page: d,
+  });
 
 export const gateView = (d) => {
   const gate = d.gate;

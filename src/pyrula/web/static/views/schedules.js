@@ -1,44 +1,29 @@
 /* The schedules. */
 import { h } from "../elements.js";
-import { empty, table } from "../pieces.js";
+import { listing } from "../pieces.js";
 import { clip, enc, soft, span, when } from "../words.js";
 
-export const schedulesView = (d) => [
-  h(
-    "div",
-    { class: "title" },
-    h(
-      "div",
-      null,
-      h("h1", null, "Schedules"),
-      h("p", { class: "soft" }, "One run for each tick, however many workers there are."),
-    ),
-  ),
-  h(
-    "section",
-    { class: "panel" },
-    d.items.length
-      ? table(
-          [
-            { name: "Workflow", quiet: true, wide: true },
-            { name: "Schedule", wide: true },
-            { name: "Next tick" },
-            { name: "", quiet: true },
-          ],
-          d.items.map((s) => ({
-            key: `${s.workflow} ${s.number}`,
-            cells: [
-              h("a", { class: "row", href: `/ui/runs?workflow=${enc(s.workflow)}` }, clip(s.workflow, 80)),
-              scheduleText(s.schedule),
-              when(s.next_at, "until"),
-              h("a", { class: "button", href: `/ui/runs?workflow=${enc(s.workflow)}` }, "Its runs"),
-            ],
-          })),
-          "Schedules",
-        )
-      : empty("No workflow that a worker has registered has a schedule."),
-  ),
-];
+export const schedulesView = (d) =>
+  listing({
+    title: "Schedules",
+    about: "One run for each tick, however many workers there are.",
+    columns: [
+      { name: "Workflow", quiet: true, wide: true },
+      { name: "Schedule", wide: true },
+      { name: "Next tick" },
+      { name: "", quiet: true },
+    ],
+    rows: d.items.map((s) => ({
+      key: `${s.workflow} ${s.number}`,
+      cells: [
+        h("a", { class: "row", href: `/ui/runs?workflow=${enc(s.workflow)}` }, clip(s.workflow, 80)),
+        scheduleText(s.schedule),
+        when(s.next_at, "until"),
+        h("a", { class: "button", href: `/ui/runs?workflow=${enc(s.workflow)}` }, "Its runs"),
+      ],
+    })),
+    nothing: "No workflow that a worker has registered has a schedule.",
+  });
 
 function scheduleText(s) {
   const params =

@@ -1,79 +1,65 @@
 /* The workers, and the streams they own. */
 import { h } from "../elements.js";
-import { empty, meter, panel, table } from "../pieces.js";
+import { listing, meter, panel, table } from "../pieces.js";
 import { clip, enc, heldBack, num, soft, when } from "../words.js";
 
 export const workersView = (d) => [
-  h(
-    "div",
-    { class: "title" },
-    h(
-      "div",
-      null,
-      h("h1", null, "Workers"),
-      h("p", { class: "soft" }, "Who may take runs, and what holds each back."),
-    ),
-  ),
-  h(
-    "section",
-    { class: "panel" },
-    d.items.length
-      ? table(
-          [
-            { name: "Worker", quiet: true, wide: true },
-            { name: "State" },
-            { name: "Executing" },
-            { name: "Held back by", wide: true },
-            { name: "Serves", wide: true },
-            { name: "Since", number: true },
-          ],
-          d.items.map((w) => ({
-            key: w.incarnation,
-            cells: [
+  ...listing({
+    title: "Workers",
+    about: "Who may take runs, and what holds each back.",
+    columns: [
+      { name: "Worker", quiet: true, wide: true },
+      { name: "State" },
+      { name: "Executing" },
+      { name: "Held back by", wide: true },
+      { name: "Serves", wide: true },
+      { name: "Since", number: true },
+    ],
+    rows: d.items.map((w) => ({
+      key: w.incarnation,
+      cells: [
+        h(
+          "span",
+          { class: "wrap" },
+          h("b", null, clip(w.worker_id, 80)),
+          w.facts.host ? soft(` on ${w.facts.host}, process ${w.facts.process}`) : "",
+        ),
+        w.alive
+          ? h("span", { class: "badge green" }, "alive")
+          : h("span", { class: "badge red" }, "lapsed"),
+        w.facts.max_concurrent_runs
+          ? h(
+              "div",
+              { class: "used" },
+              meter(
+                w.executing,
+                w.facts.max_concurrent_runs,
+                `${w.executing} of ${w.facts.max_concurrent_runs}`,
+              ),
               h(
                 "span",
-                { class: "wrap" },
-                h("b", null, clip(w.worker_id, 80)),
-                w.facts.host ? soft(` on ${w.facts.host}, process ${w.facts.process}`) : "",
+                { class: "small" },
+                `${num(w.executing)} of ${num(w.facts.max_concurrent_runs)}`,
               ),
-              w.alive
-                ? h("span", { class: "badge green" }, "alive")
-                : h("span", { class: "badge red" }, "lapsed"),
-              w.facts.max_concurrent_runs
-                ? h(
-                    "div",
-                    { class: "used" },
-                    meter(
-                      w.executing,
-                      w.facts.max_concurrent_runs,
-                      `${w.executing} of ${w.facts.max_concurrent_runs}`,
-                    ),
-                    h(
-                      "span",
-                      { class: "small" },
-                      `${num(w.executing)} of ${num(w.facts.max_concurrent_runs)}`,
-                    ),
-                  )
-                : num(w.executing),
-              w.facts.held_back && w.facts.held_back.length
-                ? h("span", { class: "held wrap" }, heldBack(w.facts.held_back))
-                : w.facts.max_concurrent_runs && w.executing >= w.facts.max_concurrent_runs
-                  ? "all its places are taken"
-                  : soft("nothing"),
-              h(
-                "span",
-                { class: "small wrap" },
-                w.serves.length > 8
-                  ? `${w.serves.slice(0, 8).join(", ")} and ${w.serves.length - 8} more`
-                  : w.serves.join(", "),
-              ),
-              when(w.started_at),
-            ],
-          })),
-          "Workers",
-        )
-      : empty("No worker is registered. Start one with ", h("code", null, "pyrula worker MODULE"), "."),
-  ),
+            )
+          : num(w.executing),
+        w.facts.held_back && w.facts.held_back.length
+          ? h("span", { class: "held wrap" }, heldBack(w.facts.held_back))
+          : w.facts.max_concurrent_runs && w.executing >= w.facts.max_concurrent_runs
+            ? "all its places are taken"
+            : soft("nothing"),
+        h(
+          "span",
+          { class: "small wrap" },
+          w.serves.length > 8
+            ? `${w.serves.slice(0, 8).join(", ")} and ${w.serves.length - 8} more`
+            : w.serves.join(", "),
+        ),
+        when(w.started_at),
+      ],
+    })),
+    nothing: ["No worker is registered. Start one with ", h("code", null, "pyrula worker MODULE"), "."],
+  }),
   streamsPanel(d.items.filter((w) => w.alive && (w.facts.streams || []).length)),
 ];
 

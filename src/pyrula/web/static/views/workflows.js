@@ -1,49 +1,34 @@
 /* The workflows, as they were declared. */
 import { h } from "../elements.js";
-import { empty, table } from "../pieces.js";
+import { listing } from "../pieces.js";
 import { act, askRestamp } from "../steering.js";
 import { clip, enc, num, soft, span, when } from "../words.js";
 
-export const workflowsView = (d) => [
-  h(
-    "div",
-    { class: "title" },
-    h(
-      "div",
-      null,
-      h("h1", null, "Workflows"),
-      h("p", { class: "soft" }, "The newest declaration of each, as a worker registered it."),
-    ),
-  ),
-  h(
-    "section",
-    { class: "panel" },
-    d.items.length
-      ? table(
-          [
-            { name: "Workflow", quiet: true, wide: true },
-            { name: "Served" },
-            { name: "Flow control", wide: true },
-            { name: "Registered", number: true },
-            { name: "", quiet: true },
-          ],
-          d.items.map((w) => ({
-            key: w.workflow,
-            cells: [
-              h("a", { class: "row", href: `/ui/runs?workflow=${enc(w.workflow)}` }, clip(w.workflow, 80)),
-              w.served
-                ? h("span", { class: "badge green" }, "by a live worker")
-                : h("span", { class: "badge red" }, "by nobody"),
-              policies(w.declaration),
-              when(w.registered_at),
-              act("Restamp…", () => askRestamp(w.workflow)),
-            ],
-          })),
-          "Workflows",
-        )
-      : empty("No worker has registered a workflow yet."),
-  ),
-];
+export const workflowsView = (d) =>
+  listing({
+    title: "Workflows",
+    about: "The newest declaration of each, as a worker registered it.",
+    columns: [
+      { name: "Workflow", quiet: true, wide: true },
+      { name: "Served" },
+      { name: "Flow control", wide: true },
+      { name: "Registered", number: true },
+      { name: "", quiet: true },
+    ],
+    rows: d.items.map((w) => ({
+      key: w.workflow,
+      cells: [
+        h("a", { class: "row", href: `/ui/runs?workflow=${enc(w.workflow)}` }, clip(w.workflow, 80)),
+        w.served
+          ? h("span", { class: "badge green" }, "by a live worker")
+          : h("span", { class: "badge red" }, "by nobody"),
+        policies(w.declaration),
+        when(w.registered_at),
+        act("Restamp…", () => askRestamp(w.workflow)),
+      ],
+    })),
+    nothing: "No worker has registered a workflow yet.",
+  });
 
 function policies(x) {
   const parts = (x.gates || []).map((g) =>
