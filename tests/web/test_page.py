@@ -155,6 +155,15 @@ async def test_a_read_only_token_sees_and_is_refused(
         await page.get_by_role("button", name="Sign in").click()
         button = page.get_by_role("button", name="Cancel…")
         await expect(button).to_be_disabled()
+        alike = """button => {
+            const plain = document.createElement("button");
+            plain.disabled = true;
+            button.after(plain);
+            const [its, plains] = [button, plain].map(each => getComputedStyle(each).color);
+            plain.remove();
+            return its === plains;
+        }"""
+        assert await button.evaluate(alike), "the red one looks off, too"
         await expect(page.get_by_text("grafana, read-only")).to_be_visible()
         assert "read-only" in (await button.get_attribute("title") or "")
         status = await page.evaluate(
