@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from pyrula.errors import ConfigurationError
 from pyrula.store.protocol import Store
@@ -299,6 +301,14 @@ async def test_other_sites_get_no_cors_unless_they_are_named(make_app: Callable[
         assert answer.headers["access-control-allow-origin"] == "https://shop.example"
         other = await http.options("/order", headers={**asked, "Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
+
+
+async def test_an_app_in_another_one_says_where_its_runs_are(make_app: Callable[..., App]) -> None:
+    async with asking(Starlette(routes=[Mount("/flow", make_app())])) as http:
+        answer = await http.post("/flow/order", json={"number": 1})
+        where = answer.headers["location"]
+        assert where == f"/flow/runs/{answer.json()['run_id']}"
+        assert (await http.get(where)).json()["state"] == "queued"
 
 
 async def test_a_body_that_is_refused_is_told_which_name_and_which_value(

@@ -47,7 +47,8 @@ async def submit(call: Call) -> Answer:
         delay=call.query["delay"],
         expires_in=call.query["expires_in"],
     )
-    return Answer(wire.Accepted(run_id=run_id), 202, {"Location": f"/runs/{wire.quoted(run_id)}"})
+    mounted = call.request.scope.get("root_path", "")  # where another app has this one, or a proxy says it is
+    return Answer(wire.Accepted(run_id=run_id), 202, {"Location": f"{mounted}/runs/{wire.quoted(run_id)}"})
 
 
 async def trigger(call: Call) -> Answer:
