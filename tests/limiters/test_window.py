@@ -53,7 +53,7 @@ def test_small_limits_begin_exactly_once_per_place(limit, width, begun):  # fiel
 
 def test_a_change_of_width_keeps_the_count():
     window = FixedWindow(0, 60).add(7).resize(10, 30)
-    assert (window.count, window.ends_at) == (7, 40)
+    assert (window.began, window.ends_at) == (7, 40)
 
 
 @given(st.lists(st.integers(0, 500), max_size=200), st.integers(1, 20), st.integers(1, 50))
@@ -61,7 +61,7 @@ def test_any_span_of_one_width_holds_at_most_twice_the_limit(instants, limit, wi
     window, begun = FixedWindow(0, width), []
     for now in sorted(instants):
         window, _ = window.roll(now)
-        if window.count < limit:
+        if window.began < limit:
             window = window.add(1)
             begun.append(now)
     for at in begun:

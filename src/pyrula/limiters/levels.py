@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from pyrula.limiters.concurrency import Concurrency
 from pyrula.limiters.config import DEFAULT_TIME_WINDOW, LIMITABLES, Limits, OsLimitable
 from pyrula.limiters.window import Ended, FixedWindow
-
-IDLE: Final = Concurrency()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,7 @@ class LimitedBy:
         return f"{self.level} {name}: {self.measure} {self.value:g} of {self.limit:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """How many may be taken in one go; None is no limit.
 
     With `n` 0, `limited_by` says why and `retry_at` (µs) when to look again; else they are empty and None.
@@ -51,11 +48,12 @@ class Room:
     retry_at: int | None = None
 
 
-class Counter(NamedTuple):
+@dataclass(slots=True)
+class Counter:
     """What one level counts of one limitable."""
 
     window: FixedWindow
-    held: Concurrency = IDLE
+    held: Concurrency = field(default_factory=Concurrency)
 
 
 @dataclass(slots=True)
@@ -80,8 +78,7 @@ class Level:
             return
         for kind, counter in self.counters.items():
             if now >= counter.window.ends_at:
-                window, ended = counter.window.roll(now)
-                self.counters[kind] = Counter(window, counter.held)
+                counter.window, ended = counter.window.roll(now)
                 if ended is not None:
                     yield kind, ended
         self.next_edge = _first_edge(self.counters)
@@ -90,17 +87,17 @@ class Level:
         """Give the listed limitables windows of other widths (µs)."""
         for kind, width in widths.items():
             counter = self.counters[kind]
-            self.counters[kind] = Counter(counter.window.resize(width, now), counter.held)
+            counter.window = counter.window.resize(width, now)
         self.next_edge = _first_edge(self.counters)
 
     def change(
         self, kind: str, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0
     ) -> None:
         """Add to the counters of `kind`; `began` goes into its window."""
-        window, held = self.counters[kind]
-        self.counters[kind] = Counter(
-            window.add(began) if began else window, held.change(running, reserved, arriving)
-        )
+        counter = self.counters[kind]
+        counter.held.change(running, reserved, arriving)
+        if began:
+            counter.window = counter.window.add(began)
 
 
 class Listed(NamedTuple):
@@ -138,7 +135,8 @@ def room(listed: Sequence[Listed], own: int, *, now: int, check: int, strict: bo
     why: list[LimitedBy] = []
     retry = now
     for level, limitable, most, often, mine in listed:
-        window, held = level.counters[limitable]
+        counter = level.counters[limitable]
+        window, held = counter.window, counter.held
         promised = 0 if not mine else (held.reserved if strict else own)
         if most is not None:
             taken = held.running + promised
@@ -148,10 +146,10 @@ def room(listed: Sequence[Listed], own: int, *, now: int, check: int, strict: bo
             elif mine and (left is None or most - taken < left):
                 left = most - taken
         if often is not None:
-            taken = window.count + held.arriving + promised
+            taken = window.began + held.arriving + promised
             if taken >= often:
                 why.append(LimitedBy(level.level, limitable, "frequency", taken, often))
-                retry = max(retry, window.ends_at if window.count >= often else now + check)
+                retry = max(retry, window.ends_at if window.began >= often else now + check)
             elif mine and (left is None or often - taken < left):
                 left = often - taken
     return Room(0, tuple(why), retry) if why else Room(left)

@@ -54,7 +54,7 @@ def figures_of(
             counter = level.counters[limitable]
             window = counter.window
             running = counter.held.running
-            found.append(Figure(level.level, limitable, running, most, window.count, often, window.ends_at))
+            found.append(Figure(level.level, limitable, running, most, window.began, often, window.ends_at))
     return tuple(found)
 
 
@@ -65,7 +65,7 @@ def stats_of(level: Level, kinds: tuple[str, ...], held: Mapping[str, tuple[Limi
         level.level,
         level.name,
         {kind: counter.held.running for kind, counter in counters.items()},
-        {kind: counter.window.count for kind, counter in counters.items()},
+        {kind: counter.window.began for kind, counter in counters.items()},
         {kind: counter.window.width / SECOND for kind, counter in counters.items()},
         {kind: counter.held.reserved for kind, counter in counters.items()},
         dict(held),

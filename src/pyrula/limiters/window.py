@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +15,7 @@ class Ended:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class FixedWindow:
+class FixedWindow(NamedTuple):
     """Edges lie at whole `width`s from `opened`, the counter's creation; an edge belongs to the new window.
 
     Windows counted from the creation, not from the full minute or the first hit, never let more than twice
@@ -24,23 +24,23 @@ class FixedWindow:
 
     opened: int
     width: int
-    count: int = 0
+    began: int = 0
 
     def roll(self, now: int) -> tuple[FixedWindow, Ended | None]:
         """The window `now` lies in, and the one that ended if an edge was passed."""
         passed = (now - self.opened) // self.width
         if passed <= 0:
             return self, None
-        ended = Ended(self.opened + self.width, self.width, self.count)
+        ended = Ended(self.opened + self.width, self.width, self.began)
         return FixedWindow(self.opened + passed * self.width, self.width), ended
 
     def add(self, n: int) -> FixedWindow:
         """This window after `n` more began in it."""
-        return FixedWindow(self.opened, self.width, self.count + n)
+        return FixedWindow(self.opened, self.width, self.began + n)
 
     def resize(self, width: int, now: int) -> FixedWindow:
         """A window of another width that opens now and keeps the count: a change may not let a burst in."""
-        return self if width == self.width else FixedWindow(now, width, self.count)
+        return self if width == self.width else FixedWindow(now, width, self.began)
 
     @property
     def ends_at(self) -> int:
