@@ -15,7 +15,7 @@ from pyrula.errors import ConfigurationError
 from pyrula.store.protocol import Store
 from pyrula.web.app import DESCRIPTION, OPERATIONS, App
 from pyrula.web.problems import TITLES
-from pyrula.web.resources import gates
+from pyrula.web.resources import gates, others
 from pyrula.workflows import Registry, Worker, WorkflowClient, workflow
 from pyrula.workflows.workflow import ROUTES
 from tests.web.conftest import asking, serving
@@ -301,6 +301,18 @@ async def test_other_sites_get_no_cors_unless_they_are_named(make_app: Callable[
         assert answer.headers["access-control-allow-origin"] == "https://shop.example"
         other = await http.options("/order", headers={**asked, "Origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
+
+
+async def test_a_store_that_does_not_answer_is_not_ready_before_a_probe_gives_up(
+    make_app: Callable[..., App], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "_READY_SECONDS", 0.05)
+    monkeypatch.setattr(store, "now", asyncio.Event().wait)  # as long as a server is away
+    async with asking(make_app()) as http:
+        answer = await asyncio.wait_for(http.get("/readyz"), 5)
+        assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
+        assert "within 0.05 s" in answer.json()["detail"]
+        assert (await http.get("/healthz")).status_code == 200
 
 
 async def test_an_app_in_another_one_says_where_its_runs_are(make_app: Callable[..., App]) -> None:

@@ -81,7 +81,7 @@ async def test_a_loop_that_stalls_too_long_loses_its_leases_and_the_worker_start
 
 
 async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_lapses(
-    store: Any, client: WorkflowClient, registry: Registry
+    store: Any, client: WorkflowClient, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     stopped: list[float] = []
     began: list[float] = []
@@ -119,6 +119,9 @@ async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_laps
         cut.clear()
         assert await client.result(run_id, timeout=5) == "second life"
     assert len(began) == 2
+    assert [each.message for each in caplog.records].count(
+        next(each.message for each in caplog.records if "heartbeat" in each.message)
+    ) == 1  # it beats again and again, and says so once
 
 
 async def test_what_a_turn_brings_that_outlasts_the_lease_is_not_begun(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -9,6 +10,9 @@ from starlette.responses import Response
 from pyrula.web import wire
 from pyrula.web.call import Call, Operation, looks, steers
 from pyrula.web.problems import Problem
+
+_READY_SECONDS: Final = 1.0
+"""As long as a probe usually waits: an answer that comes later is none."""
 
 
 async def workers(call: Call) -> wire.Listing:
@@ -64,7 +68,13 @@ async def readyz(call: Call) -> wire.Health:
     """The store answers, and the server is not about to stop."""
     if call.services.closing.is_set():
         raise Problem("store_unavailable", "the server is stopping")
-    await call.services.store.now()
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            await call.services.store.now()
+    except TimeoutError:
+        raise Problem(
+            "store_unavailable", f"the store has not answered within {_READY_SECONDS:g} s"
+        ) from None
     return wire.Health()
 
 

@@ -54,6 +54,7 @@ class Heartbeat:
         self._lost, self._stuck = lost, stuck
         self._loop = asyncio.get_running_loop()
         self._renewed = self._ticked = clock.monotonic()
+        self._failing = False
         self._stop = threading.Event()
         self._beating = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="pyrula-heartbeat", daemon=True)
@@ -127,11 +128,18 @@ class Heartbeat:
         except StoreClosed:
             self._stop.set()
         except PyrulaError as error:
-            _log.warning("heartbeat of %s failed: %s", self._incarnation, error)
+            level = (
+                logging.DEBUG if self._failing else logging.WARNING
+            )  # once for each outage, not for each beat
+            _log.log(level, "heartbeat of %s failed: %s", self._incarnation, " ".join(str(error).split()))
+            self._failing = True
             return False
         except Exception:
             _log.exception("heartbeat of %s failed", self._incarnation)
             return False
+        if self._failing:
+            self._failing = False
+            _log.info("heartbeat of %s gets through again", self._incarnation)
         return True
 
     def _on_loop(self, call: Callable[[], None]) -> None:
