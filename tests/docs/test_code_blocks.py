@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 import pytest
 
-from pyrula.workflows import default_registry
+from pyrula.testing import Environment
+from pyrula.workflows import Worker, WorkflowClient, default_registry, workflow
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -113,6 +115,20 @@ def test_a_heading_is_followed_by_words(page: Path) -> None:
         if depth and 0 < following <= depth
     ]
     assert empty == []
+
+
+@pytest.mark.parametrize(
+    "made", [Worker, WorkflowClient, Environment, workflow], ids=lambda made: made.__name__
+)
+def test_every_option_has_a_page(made: Callable[..., object]) -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    lacking = [
+        name
+        for name, option in inspect.signature(made).parameters.items()
+        if option.kind in (option.KEYWORD_ONLY, option.POSITIONAL_OR_KEYWORD)
+        and not re.search(rf"\b{name}\b\s*(=|`|,|\))", text)
+    ]
+    assert lacking == []
 
 
 def anchors(page: Path) -> set[str]:
