@@ -110,12 +110,13 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
             f"CREATE TABLE {schema}.bells "
             "(lane bytea PRIMARY KEY, look integer NOT NULL, seq bigint, seq_resumed bigint)"
         )
-        connection.execute(f"DROP TABLE {schema}.run_keys")
+        connection.execute(f"DROP TABLE {schema}.run_keys, {schema}.gate_names")
+        connection.execute(f"CREATE INDEX gates_name ON {schema}.gates (name, key)")
         connection.execute(f"CREATE INDEX runs_key ON {schema}.runs (key, seq) WHERE key <> ''")
     set_version(postgres_server, schema, 1)
     assert migrate.bring_schema_forward(address(url)) == (1, migrate.VERSION)
     with psycopg.connect(postgres_server.url()) as connection:
-        for index in ("queue_seq", "runs_key"):
+        for index in ("queue_seq", "runs_key", "gates_name"):
             assert connection.execute("SELECT to_regclass(%s)", (f"{schema}.{index}",)).fetchone() == (None,)
     hands.store = open_store(url, clock=clock)
     assert await hands.store.check() == []
@@ -123,6 +124,7 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
     assert await hands.store.check() == []
     listed, _ = await hands.store.runs(None, None, "a", 10, None)
     assert [run.run_id for run in listed] == ["a1", "a0"]
+    assert [gate.key for gate in await hands.store.gates("g")] == ["a"]
     await hands.store.close()
 
 

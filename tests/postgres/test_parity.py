@@ -19,7 +19,7 @@ OWN = {
     "connection.create",
     "schema.schema",
 }
-EXTRA_TABLES = {"clock", "passes", "commits", "sleepers", "arrivals", "fronts", "run_keys"}
+EXTRA_TABLES = {"clock", "passes", "commits", "sleepers", "arrivals", "fronts", "run_keys", "gate_names"}
 EXTRA_COLUMNS = {
     "inbox": {"xid", "id", "seq", "seq_resumed"},
     "lanes": {"v", "low", "low_resumed"},

@@ -56,9 +56,14 @@ SELECT r.seq, r.workflow, r.priority, r.key, r.keys, r.stamp
 FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq
 
 -- name: open_gate
-INSERT INTO gates (id, name, key, kind)
-SELECT u.id, u.name, u.key, u.kind FROM unnest($1::bytea[], $2::text[], $3::text[], $4::integer[]) AS u (id, name, key, kind)
-WHERE NOT EXISTS (SELECT 1 FROM gates AS g WHERE g.id = u.id)
+-- Differs: lists it by its name as well.
+WITH opened AS (
+    INSERT INTO gates (id, name, key, kind)
+    SELECT u.id, u.name, u.key, u.kind
+    FROM unnest($1::bytea[], $2::text[], $3::text[], $4::integer[]) AS u (id, name, key, kind)
+    WHERE NOT EXISTS (SELECT 1 FROM gates AS g WHERE g.id = u.id)
+    RETURNING id, name, key, kind)
+INSERT INTO gate_names (name, key, kind, id) SELECT name, key, kind, id FROM opened
 
 -- name: lane
 -- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be. The newest

@@ -1,8 +1,10 @@
 -- name: gates
 -- Gates that are not private to one run.
-SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates
-WHERE kind < 2 AND ($1::text IS NULL OR name = $1::text) AND ($2::text IS NULL OR key = $2::text)
-ORDER BY name, key LIMIT $3::bigint
+SELECT g.id, n.name, n.key, n.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts
+FROM gate_names AS n
+CROSS JOIN LATERAL (SELECT * FROM gates AS x WHERE x.id = n.id ORDER BY x.v DESC LIMIT 1) AS g
+WHERE ($1::text IS NULL OR n.name = $1::text) AND ($2::text IS NULL OR n.key = $2::text)
+ORDER BY n.name, n.key LIMIT $3::bigint
 
 -- name: gate
 SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, starts FROM gates WHERE id = $1::bytea

@@ -18,27 +18,27 @@ LIMIT $4::bigint OFFSET $5::bigint
 SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
         FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
-FROM gates AS g
-WHERE g.kind < 2 AND ($1::text IS NULL OR g.name = $1::text)
-ORDER BY g.name, g.key LIMIT $2::bigint OFFSET $3::bigint
+FROM gate_names AS n JOIN gates AS g ON g.id = n.id
+WHERE $1::text IS NULL OR n.name = $1::text
+ORDER BY n.name, n.key LIMIT $2::bigint OFFSET $3::bigint
 
 -- name: gate
 SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
         FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
-FROM gates AS g
-WHERE g.kind < 2 AND g.name = $1::text AND g.key = $2::text
+FROM gate_names AS n JOIN gates AS g ON g.id = n.id
+WHERE n.name = $1::text AND n.key = $2::text
 
 -- name: ids
-SELECT id FROM gates WHERE name = $1::text AND key = $2::text AND kind < 2
+SELECT id FROM gate_names WHERE name = $1::text AND key = $2::text
 
 -- name: waiters
 -- The lanes that wait at a gate in the order of their heads, then the runs of each: enough of both for a page.
 SELECT r.run_id, r.workflow, r.priority, r.submitted_at, r.wall_submitted
 FROM (
     SELECT l.id, l.priority, l.wait_vtime, l.wait_seq
-    FROM gates AS g JOIN lanes AS l ON l.gate = g.id AND l.state = 2
-    WHERE g.name = $1::text AND g.key = $2::text AND g.kind < 2
+    FROM gate_names AS n JOIN lanes AS l ON l.gate = n.id AND l.state = 2
+    WHERE n.name = $1::text AND n.key = $2::text
     ORDER BY l.priority, l.wait_vtime, l.wait_seq LIMIT $3::bigint
 ) AS l
 JOIN queue AS q ON q.lane = l.id

@@ -184,10 +184,17 @@ CREATE TABLE gates (
     starts     bigint  NOT NULL DEFAULT 0,       -- through this gate, ever: pages show how fast it grows
     PRIMARY KEY (id, v)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-CREATE INDEX gates_name ON gates (name, key);
 CREATE INDEX gates_dirty ON gates (dirty) WHERE dirty > 0;
 CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX gates_slot ON gates (id) WHERE kind = 2;
+
+CREATE TABLE gate_names (      -- gates by name, but for private slots: an index of gates would get an entry with each version
+    name       text    COLLATE "C" NOT NULL,
+    key        text    COLLATE "C" NOT NULL,
+    kind       integer NOT NULL,
+    id         bytea   NOT NULL,
+    PRIMARY KEY (name, key, id)
+);
 
 CREATE TABLE slots (           -- of those that keep slots while parked, and of their families: every slot; others' leases name theirs
     gate       bytea   NOT NULL,

@@ -17,22 +17,23 @@ DELETE FROM overrides WHERE gate = $1::text AND every = 0 AND kind = 'pause' AND
 DELETE FROM overrides WHERE expires_at <= $1::bigint RETURNING gate, every, key
 
 -- name: reopen
-UPDATE gates SET paused = 0, closed_by = NULL, v = v + 1
-WHERE name = $1::text AND key = $2::text AND kind < 2 AND paused > $3::bigint
+UPDATE gates AS g SET paused = 0, closed_by = NULL, v = g.v + 1
+FROM gate_names AS n WHERE n.name = $1::text AND n.key = $2::text AND g.id = n.id AND g.paused > $3::bigint
 
 -- name: dirty
-UPDATE gates SET dirty = nextval('marks'), v = v + 1 WHERE name = $1::text AND kind < 2 AND waiting > 0
+UPDATE gates AS g SET dirty = nextval('marks'), v = g.v + 1
+FROM gate_names AS n WHERE n.name = $1::text AND g.id = n.id AND g.waiting > 0
 
 -- name: dirty_key
-UPDATE gates SET dirty = nextval('marks'), v = v + 1
-WHERE name = $1::text AND key = $2::text AND kind < 2 AND waiting > 0
+UPDATE gates AS g SET dirty = nextval('marks'), v = g.v + 1
+FROM gate_names AS n WHERE n.name = $1::text AND n.key = $2::text AND g.id = n.id AND g.waiting > 0
 
 -- name: mark
 -- Differs: nothing to count; a turn of another process reads the overrides anyway.
 SELECT 1
 
 -- name: kinds
-SELECT DISTINCT kind FROM (SELECT kind FROM gates WHERE name = $1::text AND kind < 2 LIMIT 1000) AS g
+SELECT DISTINCT kind FROM (SELECT kind FROM gate_names WHERE name = $1::text LIMIT 1000) AS g
 
 -- name: stamps
 -- Stamps are as many as there were declarations, not as runs.

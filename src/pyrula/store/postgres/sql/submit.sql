@@ -27,11 +27,10 @@ SELECT run_id, seq FROM run
 SELECT workflow, params FROM runs WHERE run_id = $1::text
 
 -- name: queue
--- Differs: rings as well, and tells from where on to look.
+-- Differs: rings as well, and tells from where on to look. None of these runs is in a queue.
 WITH put AS (
          INSERT INTO queue (lane, resumed, seq, stamp)
          SELECT * FROM unnest($1::bytea[], $2::integer[], $3::bigint[], $4::bytea[])
-         ON CONFLICT DO NOTHING
          RETURNING lane, resumed, seq)
 INSERT INTO inbox (lane, look, seq, seq_resumed)
 SELECT lane, 0, min(seq) FILTER (WHERE resumed = 0), min(seq) FILTER (WHERE resumed = 1) FROM put GROUP BY lane
