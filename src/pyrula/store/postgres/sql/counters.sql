@@ -1,9 +1,15 @@
 -- name: gates
--- Gates that are not private to one run.
+-- Gates that are not private to one run. One of the three gives all, so that a plan for whatever is asked seeks in the index.
 SELECT g.id, n.name, n.key, n.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts
-FROM gate_names AS n
-CROSS JOIN LATERAL (SELECT * FROM gates AS x WHERE x.id = n.id ORDER BY x.v DESC LIMIT 1) AS g
-WHERE ($1::text IS NULL OR n.name = $1::text) AND ($2::text IS NULL OR n.key = $2::text)
+FROM (
+    (SELECT * FROM gate_names WHERE name = $1::text AND key = $2::text)
+    UNION ALL
+    (SELECT * FROM gate_names WHERE $2::text IS NULL AND name = $1::text ORDER BY name, key LIMIT $3::bigint)
+    UNION ALL
+    (SELECT * FROM gate_names WHERE $1::text IS NULL AND ($2::text IS NULL OR key = $2::text)
+     ORDER BY name, key LIMIT $3::bigint)
+) AS n
+JOIN gates AS g ON g.id = n.id
 ORDER BY n.name, n.key LIMIT $3::bigint
 
 -- name: gate

@@ -18,9 +18,12 @@ LIMIT $4::bigint OFFSET $5::bigint
 SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
        (SELECT coalesce(sum((SELECT count(*) FROM (SELECT 1 FROM queue WHERE lane = l.id LIMIT 1000) AS q))::bigint, 0)
         FROM (SELECT id FROM lanes WHERE gate = g.id AND state = 2 LIMIT 1000) AS l)
-FROM gate_names AS n JOIN gates AS g ON g.id = n.id
-WHERE $1::text IS NULL OR n.name = $1::text
-ORDER BY n.name, n.key LIMIT $2::bigint OFFSET $3::bigint
+FROM (
+    SELECT * FROM gate_names WHERE $1::text IS NULL OR name = $1::text
+    ORDER BY name, key LIMIT $2::bigint OFFSET $3::bigint
+) AS n
+JOIN gates AS g ON g.id = n.id
+ORDER BY n.name, n.key
 
 -- name: gate
 SELECT g.id, g.name, g.key, g.kind, g.in_use, g.debt, g.at, g.q, g.paused, g.closed_by, g.starts,
