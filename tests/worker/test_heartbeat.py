@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula.errors import StoreUnavailable
+from pyrula.policies import Limit
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
@@ -124,6 +125,46 @@ async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_laps
     ) == 1  # it beats again and again, and says so once
 
 
+async def test_a_heartbeat_that_the_store_keeps_waiting_does_not_keep_a_body_going(
+    store: Any, client: WorkflowClient, registry: Registry
+) -> None:
+    """As a locked file does, or a server behind a wall that swallows packets."""
+    stopped: list[float] = []
+    began = asyncio.Event()
+
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        if stopped:
+            return
+        began.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            stopped.append(time.monotonic())
+
+    heartbeat, walled, back = store.heartbeat, threading.Event(), threading.Event()
+
+    def waiting(incarnation: str) -> bool:
+        if walled.is_set():
+            back.wait(10)
+        return bool(heartbeat(incarnation))
+
+    store.heartbeat = waiting
+    try:
+        async with Worker(store, registry, lease_seconds=1, grace_seconds=0):
+            run_id = await client.submit("long")
+            await began.wait()
+            walled.set()
+            walled_at = time.monotonic()
+            await until(lambda: stopped, 3)
+            assert stopped[0] - walled_at < 0.95
+            walled.clear()
+            back.set()
+            await client.result(run_id, timeout=10)
+    finally:
+        back.set()
+
+
 async def test_what_a_turn_brings_that_outlasts_the_lease_is_not_begun(
     store: Any, client: WorkflowClient, registry: Registry
 ) -> None:
@@ -155,6 +196,27 @@ async def test_what_a_turn_brings_that_outlasts_the_lease_is_not_begun(
     async with Worker(store, registry, lease_seconds=0.5, limits=only_place) as worker:
         await client.result(run_id, timeout=10)
     assert len(lives) == 1 and lives != held_up
+
+
+async def test_what_a_worker_gave_up_by_itself_is_begun_again_before_the_lease_has_lapsed(
+    store: Any, client: WorkflowClient, registry: Registry
+) -> None:
+    """It was cut off for a while, and nobody else was there to notice."""
+    lives: list[str] = []
+
+    @workflow(concurrency=Limit(None, max=1), registry=registry)
+    async def long(ctx: Any) -> None:
+        lives.append(worker.incarnation)
+        await asyncio.sleep(0 if len(lives) > 1 else 60)
+
+    async with Worker(store, registry, lease_seconds=60) as worker:
+        run_id = await client.submit("long")
+        await until(lambda: lives)
+        assert worker._lives is not None
+        worker._lives.turns.lose("the leases could not be renewed in time")
+        await client.result(run_id, timeout=10)
+        assert len(set(lives)) == 2
+        assert [row["worker_id"] for row in await store.workers()] == [worker.worker_id]
 
 
 async def test_a_worker_that_was_given_up_hands_nothing_in_and_starts_anew(

@@ -57,6 +57,8 @@ class Heartbeat:
         self._failing = False
         self._stop = threading.Event()
         self._beating = threading.Lock()
+        self._going: threading.Thread | None = None
+        self._well = False
         self._thread = threading.Thread(target=self._run, name="pyrula-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -99,7 +101,7 @@ class Heartbeat:
         while not self._stop.wait(pause):
             verdict = self._judge()
             if verdict == "renew":
-                pause = usual if self._try() else usual / 8
+                pause = self._renew(usual)
             elif verdict == "stalled":
                 pause = usual / 4
             else:
@@ -111,6 +113,20 @@ class Heartbeat:
             before = verdict
             self._on_loop(self.tick)
 
+    def _renew(self, usual: float) -> float:
+        """Beat in a thread beside, unless one still does: a store may keep a beat waiting, and the moment to give up
+        must not be missed over that. Answers for how many seconds to rest."""
+        soon = usual / 8
+        if self._going is None or not self._going.is_alive():
+            self._well = False
+            self._going = threading.Thread(target=self._try, name="pyrula-beat", daemon=True)
+            self._going.start()
+        self._going.join(soon)
+        if not self._well:
+            return soon
+        took = (self._clock.monotonic() - self._renewed) / SECOND
+        return min(usual, max(soon, usual - took))
+
     def _judge(self) -> Verdict:
         return judge(self._clock.monotonic(), self._renewed, self._ticked, self._lease, self._stall)
 
@@ -119,8 +135,8 @@ class Heartbeat:
         if self._judge() in ("give up", "too late"):
             self._lost("the leases could not be renewed in time")
 
-    def _try(self) -> bool:
-        """Renew; False if it has to be tried again soon."""
+    def _try(self) -> None:
+        """Renew; not `_well` if it has to be tried again soon."""
         try:
             with self._beating:
                 if not self._stop.is_set():
@@ -133,14 +149,14 @@ class Heartbeat:
             )  # once for each outage, not for each beat
             _log.log(level, "heartbeat of %s failed: %s", self._incarnation, " ".join(str(error).split()))
             self._failing = True
-            return False
+            return
         except Exception:
             _log.exception("heartbeat of %s failed", self._incarnation)
-            return False
+            return
         if self._failing:
             self._failing = False
             _log.info("heartbeat of %s gets through again", self._incarnation)
-        return True
+        self._well = True
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if not self._stop.is_set() and not self._loop.is_closed():

@@ -116,6 +116,9 @@ class Lives:
             while self.executions.bodies:
                 self.executions.ended_event.clear()
                 await self.executions.ended_event.wait()
+            await (
+                self._leave()
+            )  # the store may not have given it up: what it still holds need not lapse first
             self.turns = self._new_turns()
 
     async def _one_life(self, drain: bool) -> None:
