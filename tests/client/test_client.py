@@ -85,6 +85,12 @@ async def test_a_wait_that_times_out_ends_no_run(env):
     assert await env.until(env.client.result(run_id, timeout=timedelta(minutes=5))) == "done for a"
 
 
+async def test_a_run_that_has_ended_is_answered_however_short_the_wait(env):
+    run_id = await env.client.submit("work", {"tenant": "a"})
+    await env.until(env.client.result(run_id))
+    assert await env.client.result(run_id, timeout=0) == "done for a"
+
+
 async def test_a_result_of_an_unknown_run_is_not_waited_for(env):
     with pytest.raises(RunNotFound, match="nonesuch"):
         await env.client.result("nonesuch")

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyrula.clock import SECOND, SystemClock
 from pyrula.errors import StoreUnavailable
 from pyrula.policies import Limit
+from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
@@ -196,6 +198,39 @@ async def test_what_a_turn_brings_that_outlasts_the_lease_is_not_begun(
     async with Worker(store, registry, lease_seconds=0.5, limits=only_place) as worker:
         await client.result(run_id, timeout=10)
     assert len(lives) == 1 and lives != held_up
+
+
+async def test_what_a_process_was_handed_before_it_was_suspended_is_not_begun_when_it_wakes(
+    registry: Registry,
+) -> None:
+    """It wakes in the middle of a turn, before its heartbeat has looked at the clock."""
+    lives: list[str] = []
+    asleep: list[str] = []
+
+    class Suspended(SystemClock):
+        def monotonic(self) -> int:
+            return super().monotonic() + (90 * SECOND if asleep else 0)
+
+    @workflow(registry=registry)
+    async def short(ctx: Any) -> None:
+        lives.append(worker.incarnation)
+
+    async with open_store("sqlite://", clock=Suspended()) as opened:
+        store: Any = opened
+        turn = store.turn
+
+        async def suspended(request: Any) -> Any:
+            handed = await turn(request)
+            if handed.claims and not asleep:
+                asleep.append(request.incarnation)
+            return handed
+
+        store.turn = suspended
+        client = WorkflowClient(store, registry)
+        async with Worker(store, registry, lease_seconds=60) as worker:
+            await client.execute("short", timeout=10)
+        assert await store.check() == []
+    assert len(lives) == 1 and lives != asleep
 
 
 async def test_what_a_worker_gave_up_by_itself_is_begun_again_before_the_lease_has_lapsed(

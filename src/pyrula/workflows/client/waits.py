@@ -56,6 +56,9 @@ class Waits:
             self._drop(run_id, wait)
         if wait.error is not None:
             raise wait.error
+        if wait.ending is None:  # it may have ended just as the wait did
+            (found,) = await self._store.results([run_id])
+            return None if found is None or found[0] == "open" else found
         return wait.ending
 
     def _drop(self, run_id: str, wait: _Wait) -> None:

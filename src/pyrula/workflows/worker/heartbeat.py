@@ -87,8 +87,10 @@ class Heartbeat:
 
     def proved(self, asked: int) -> None:
         """A turn that was asked for at `asked` went through: a store gives such a worker at least half a
-        lease."""
+        lease. One that went through too late, as in a process that was suspended meanwhile, proves nothing."""
         self._renewed = max(self._renewed, asked - self._lease // 2)
+        if self._thread.is_alive():
+            self._give_up()
 
     def tick(self) -> None:
         """The loop runs."""
