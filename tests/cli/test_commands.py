@@ -226,6 +226,18 @@ def test_a_store_is_not_made_by_looking_at_it(pyrula, url, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["check", "runs", "gates"])
+def test_a_shard_that_is_missing_is_named(pyrula, tmp_path, command):
+    files = [tmp_path / f"{name}.db" for name in "abc"]
+    store = " ".join(f"sqlite:///{file}" for file in files)
+    assert pyrula("migrate", "--store", store).code == 0
+    files[1].unlink()
+    told = pyrula(command, "--store", store)
+    assert told.code == 1
+    assert f"{files[1]}: there is no store, and shard 1 of this one was made before" in told.err
+    assert not files[1].exists()
+
+
 def test_without_a_store_it_says_how_to_name_one(pyrula, monkeypatch):
     monkeypatch.delenv("PYRULA_STORE")
     told = pyrula("gates")

@@ -102,10 +102,10 @@ def _there(url: str) -> Callable[[], bool]:
 
 def store_exists(url: str) -> bool:
     """Whether there is a store at `url` already, so that a mistyped one is not made by looking at it. A file without a
-    byte in it is none."""
+    byte in it is none; of several shards one is enough: opening the store says which is missing."""
     urls = _urls(url)
     if len(urls) > 1:
-        return all(store_exists(each) for each in urls)
+        return any(store_exists(each) for each in urls)
     if _is_postgres(url):
         return bool(_postgres_module().exists(url))
     path = _sqlite_path(url)
