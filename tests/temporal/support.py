@@ -73,7 +73,11 @@ class Server:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(10)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:  # all is in memory; a busy machine may take it longer
+            self.process.kill()
+            self.process.wait(10)
 
 
 @dataclass

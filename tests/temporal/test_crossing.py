@@ -170,6 +170,9 @@ async def test_permits_that_are_granted_and_given_up_at_once_are_neither_lost_no
             counts["held"] += 1
             counts["used"] += 1
             counts["most"] = max(counts["most"], counts["held"])
+        loop.call_soon_threadsafe(give_back, permit)
+
+    def give_back(permit):
         with guard:
             counts["held"] -= 1
         sdk.release_slot(SimpleNamespace(permit=permit, slot_info=None))
