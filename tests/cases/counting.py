@@ -10,7 +10,9 @@ from pyrula.store.shard.tx import Row, Tx
 
 
 class Counted:
-    """A `Tx` that counts: rows read, rows written, and statements that did neither."""
+    """A `Tx` that counts: rows read, rows written, and statements that did neither. Nothing is remembered under it."""
+
+    floor_written = None
 
     def __init__(self, tx: Tx, counts: Counts) -> None:
         self._tx, self._counts = tx, counts

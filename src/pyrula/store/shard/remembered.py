@@ -34,6 +34,8 @@ class Remembered:
 
     def keep(self, tx: Tx, changes: Changes, rows: dict[LaneId, Row]) -> None:
         """Take in what an admission has written. rows: of each lane that it loaded or wrote, as it is stored now."""
+        if tx.floor_written is None:
+            return
         if max(len(self._lanes), len(self.units), len(self.gates)) > _MOST:
             self.forget()
         self._lanes.update((lane.id, (lane, rows[lane.id])) for lane in changes.lanes)
