@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from pyrula.policies import Limit
 from pyrula.store.protocol import Store
+from pyrula.testing import Environment
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry, workflow
@@ -115,6 +117,29 @@ async def test_a_thread_that_goes_on_keeps_its_slot_until_it_ends(
     gate.set()
     await asyncio.wait_for(asyncio.gather(stopping, running), 5)
     assert (await client.gates())[0].in_use == 0
+
+
+async def test_a_body_that_catches_every_cancellation_is_given_up_in_time(registry: Registry) -> None:
+    told: list[str] = []
+    ends = asyncio.Event()
+
+    @workflow(registry=registry)
+    async def deaf(ctx: Any) -> None:
+        while not ends.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await ends.wait()
+
+    def give_up(reason: str) -> None:
+        told.append(f"{env.now:g} s: {reason}")
+        ends.set()
+
+    async with Environment(workflows=registry, on_stuck=give_up) as env:
+        run_id = await env.client.submit("deaf")
+        await env.settle()
+        await env.until(env.worker.stop(1))
+    assert told == [
+        f"31 s: stopped, but bodies of runs {run_id} go on: they catch asyncio.CancelledError and do not end"
+    ]
 
 
 async def test_an_abandoned_worker_writes_nothing_and_its_leases_last(

@@ -12,20 +12,33 @@ from pyrula.workflows.worker.lives import Lives
 
 _log = logging.getLogger("pyrula.worker")
 _THREADS: Final = 5 * SECOND
+_PATIENCE: Final = 6
+"""Times `_THREADS` that a body without threads is waited for: it may wait for a store that is away. One that goes on
+after that catches each cancellation, and nothing but the end of the process ends it."""
 
 
 async def stop(lives: Lives, clock: Clock, grace: int, stuck: Callable[[str], None] | None) -> None:
-    """Return when all is handed in. grace: µs. stuck: called if threads go on for 5 s more; None: they are
-    waited for."""
+    """Return when all is handed in. grace: µs. stuck: called if threads go on for 5 s more, or bodies for 30; None:
+    they are waited for."""
     lives.stop_asking()
     if grace > 0 and await clock.wait(lives.over, grace):
         return
     lives.executions.release_all()
+    looks = 0
     while not await clock.wait(lives.over, _THREADS):
-        bodies = [body for body in lives.executions.bodies.values() if body.threads]
-        runs = ", ".join(body.claim.run_id for body in bodies[:10])
-        if bodies and stuck is not None:
+        looks += 1
+        left = list(lives.executions.bodies.values())
+        threaded = [body for body in left if body.threads]
+        runs = ", ".join(body.claim.run_id for body in (threaded or left)[:10])
+        if stuck is not None and threaded:
             stuck(f"stopped, but threads of runs {runs} go on")
-        _log.warning(
-            "stopping: waiting for %s", f"threads of runs {runs}" if runs else "bodies that do not end"
+        elif stuck is not None and left and looks >= _PATIENCE:
+            stuck(
+                f"stopped, but bodies of runs {runs} go on: they catch asyncio.CancelledError and do not end"
+            )
+        what = (
+            "what ended to be handed in"
+            if not left
+            else f"{'threads' if threaded else 'bodies'} of runs {runs}"
         )
+        _log.warning("stopping: waiting for %s", what)
