@@ -157,3 +157,39 @@ async def test_an_abandoned_worker_writes_nothing_and_its_leases_last(
     await asyncio.wait((running,), timeout=5)
     assert running.done()
     assert (await client.get(run_id)).state == "executing"
+
+
+@pytest.mark.parametrize("end", ["stopped", "abandoned"])
+async def test_a_worker_that_ends_while_the_bodies_of_a_lost_life_do_is_not_born_again(
+    store: Store, client: WorkflowClient, registry: Registry, end: str
+) -> None:
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    @workflow(registry=registry)
+    async def lingers(ctx: Any) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await may_end.wait()
+
+    worker = Worker(store, registry, lease_seconds=60)
+    running = asyncio.ensure_future(worker.run())
+    await client.submit("lingers")
+    await began.wait()
+    before = await store.workers()
+    assert worker._lives is not None
+    worker._lives.turns.lose("the leases could not be renewed in time")
+    await asyncio.sleep(0.05)
+    ending = asyncio.ensure_future(worker.stop(10)) if end == "stopped" else None
+    if end == "abandoned":
+        worker.abandon()
+    await asyncio.sleep(0.05)
+    may_end.set()
+    await asyncio.wait_for(running, 5)
+    if ending is not None:
+        await asyncio.wait_for(ending, 5)
+    after = await store.workers()
+    assert [row["incarnation"] for row in after] == (
+        [row["incarnation"] for row in before] if end == "abandoned" else []
+    )

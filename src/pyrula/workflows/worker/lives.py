@@ -116,9 +116,10 @@ class Lives:
             while self.executions.bodies:
                 self.executions.ended_event.clear()
                 await self.executions.ended_event.wait()
-            await (
-                self._leave()
-            )  # the store may not have given it up: what it still holds need not lapse first
+            if not self.abandoned:  # the store may not have given it up: what it holds there need not lapse
+                await self._leave()
+            if self.turns.stopping or self.abandoned:  # meanwhile; who is born now would not hear of it
+                return
             self.turns = self._new_turns()
 
     async def _one_life(self, drain: bool) -> None:
