@@ -6,7 +6,10 @@ import re
 from hashlib import blake2b
 from math import inf
 from typing import Final, NamedTuple
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 
 from pyrula.errors import ConfigurationError, shown
 
@@ -79,12 +82,29 @@ def address(url: str) -> Address:
             "percent-encode a whole URL there"
         )
     return Address(
-        urlunsplit(parts._replace(query=_query(options))),
+        _checked(place, _url(parts, options)),
         schema,
-        None if listen is None else _direct(listen),
+        None if listen is None else _checked(place, _direct(listen)),
         place,
         patience,
     )
+
+
+def _url(parts: SplitResult, options: dict[str, str]) -> str:
+    """For libpq: without a host, too, it begins with two slashes."""
+    query = urlencode(_PATIENCE | options, quote_via=quote)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}?{query}"
+
+
+def _checked(place: str, conninfo: str) -> str:
+    try:
+        conninfo_to_dict(conninfo)
+    except ProgrammingError as error:
+        said = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"open_store: {place}: {said}; schema, listen and patience are pyrula's, all else is libpq's"
+        ) from None
+    return conninfo
 
 
 def _patience(place: str, given: str | None) -> float | None:
@@ -107,11 +127,7 @@ def _direct(listen: str) -> str:
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     for ours in ("schema", "patience"):
         options.pop(ours, None)
-    return urlunsplit(parts._replace(query=_query(options)))
-
-
-def _query(options: dict[str, str]) -> str:
-    return urlencode(_PATIENCE | options, quote_via=quote)
+    return _url(parts, options)
 
 
 def _without_password(url: str) -> str:
@@ -119,4 +135,4 @@ def _without_password(url: str) -> str:
     parts = urlsplit(url)
     name, at, host = parts.netloc.rpartition("@")
     query = parts.query.partition("listen=")[0].rstrip("&")
-    return urlunsplit(parts._replace(netloc=f"{name.partition(':')[0]}{at}{host}", query=query))
+    return f"{parts.scheme}://{name.partition(':')[0]}{at}{host}{parts.path}" + (f"?{query}" if query else "")

@@ -72,7 +72,8 @@ class Listener:
                     if self._listen(connection):
                         return
             except psycopg.Error as error:
-                _log.warning("listening for news of the store failed, again in %.1f s: %s", pause, error)
+                told = _log.debug if pause > _FIRST_PAUSE else _log.warning  # once an outage
+                told("listening for news of the store failed, trying again: %s", " ".join(str(error).split()))
             finally:
                 self._pid = None
             if self._stopped(pause * (0.5 + chance())):

@@ -16,6 +16,7 @@ from pyrula.policies.retry import NO_RETRY
 from pyrula.store.protocol import Claim
 from pyrula.workflows.body.branches import Branch, Tree
 from pyrula.workflows.body.call import Call, marks
+from pyrula.workflows.body.contained import Contained
 from pyrula.workflows.body.context import Context
 from pyrula.workflows.body.ending import (
     asked_for_later,
@@ -33,6 +34,9 @@ from pyrula.workflows.body.replay import asker, described
 from pyrula.workflows.body.teller import Teller
 from pyrula.workflows.prepare import text
 from pyrula.workflows.workflow import Workflow
+
+_METHODS = {"event": "wait_for_event", "child": "run_child"}
+"""What asks for a kind of entry, where it is called otherwise."""
 
 
 class Body:
@@ -64,7 +68,7 @@ class Body:
         """Begin. The body's first line runs in the loop's next round."""
         try:
             params = self.workflow.signature.convert(decode(self.claim.params))
-            coro = self.workflow.fn(Context(self), **params)
+            coro = Contained(self.workflow.fn(Context(self), **params))
         except Exception as error:  # params of an older declaration, perhaps
             self.close(self._failed(error))
             return
@@ -173,14 +177,16 @@ class Body:
         place = PLACE.get()
         if type(place) is Inside:
             raise RuntimeError(
-                f"ctx.{kind} ({name!r}) was asked for inside step {place.step!r}, which is recorded as one: "
+                f"ctx.{_METHODS.get(kind, kind)} ({name!r}) was asked for inside step {place.step!r}, which is recorded as one: "
                 "ask in the body, and pass the answer to the step as an argument"
             )
         if type(name) is not str or not name.isascii() or "\0" in name:
-            text(f"ctx.{kind}: the name", name)  # one that the log can't hold would fail turn after turn
+            text(
+                f"ctx.{_METHODS.get(kind, kind)}: the name", name
+            )  # one that the log can't hold would fail turn after turn
         if self.closing:
             raise BodyClosed(
-                f"run {self.claim.run_id} has parked or ended: ctx.{kind} ({name!r}) comes too late"
+                f"run {self.claim.run_id} has parked or ended: ctx.{_METHODS.get(kind, kind)} ({name!r}) comes too late"
             )
         return self.here()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -140,6 +141,7 @@ class Context:
         has ended. The result must be JSON. Raises `StepFailed` (live with its cause, replayed without) if the
         last try raised; `RetryAfter` passes.
         """
+        _check_callable(fn)
         stamp = NO_RETRY if retry is None else _retry(self.workflow, retry)
         limit = None if timeout is None else _duration("ctx.step: timeout", timeout, positive_us)
         return await run_step(self._body, name or name_of(fn), Work(fn, args, kwargs, stamp, limit))
@@ -226,6 +228,19 @@ def _duration(what: str, value: object, convert: Callable[[object], int]) -> int
         return convert(value)
     except ValueError as error:
         raise ConfigurationError(f"{what} is {shown(value)}; it must be {error}") from None
+
+
+def _check_callable(fn: object) -> None:
+    if callable(fn):
+        return
+    if inspect.iscoroutine(fn):
+        called = fn.__qualname__
+        fn.close()
+        raise ConfigurationError(
+            f"ctx.step: fn is a coroutine, made by calling {called}; give the function and its arguments, as in "
+            f"ctx.step({called}, …)"
+        )
+    raise ConfigurationError(f"ctx.step: fn is {shown(fn)}; it must be a function (a name is given as name=)")
 
 
 def _retry(workflow: str, retry: Retry) -> Any:

@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from pyrula.workflows.body.contained import Contained
 from pyrula.workflows.body.place import PLACE, Inside
 
 _UNORDERED: Final = {
@@ -64,7 +65,7 @@ def _factory(before: Any) -> Any:
                 "results would change places: pass it tasks, made by create_task one after the other"
             )
         inline = started_by in _INLINE
-        return place.branch_off(lambda: _plain(before, loop, coro, options), inline=inline)
+        return place.branch_off(lambda: _plain(before, loop, Contained(coro), options), inline=inline)
 
     return make
 
