@@ -174,19 +174,17 @@ class Body:
         return branch
 
     def _asking(self, kind: str, name: str) -> Branch:
-        place = PLACE.get()
+        place, asked = PLACE.get(), _METHODS.get(kind, kind)
         if type(place) is Inside:
             raise RuntimeError(
-                f"ctx.{_METHODS.get(kind, kind)} ({name!r}) was asked for inside step {place.step!r}, which is recorded as one: "
+                f"ctx.{asked} ({name!r}) was asked for inside step {place.step!r}, which is recorded as one: "
                 "ask in the body, and pass the answer to the step as an argument"
             )
         if type(name) is not str or not name.isascii() or "\0" in name:
-            text(
-                f"ctx.{_METHODS.get(kind, kind)}: the name", name
-            )  # one that the log can't hold would fail turn after turn
+            text(f"ctx.{asked}: the name", name)  # one that the log can't hold would fail turn after turn
         if self.closing:
             raise BodyClosed(
-                f"run {self.claim.run_id} has parked or ended: ctx.{_METHODS.get(kind, kind)} ({name!r}) comes too late"
+                f"run {self.claim.run_id} has parked or ended: ctx.{asked} ({name!r}) comes too late"
             )
         return self.here()
 
