@@ -235,3 +235,17 @@ async def test_a_child_that_shares_a_slot_says_so(hands: Hands) -> None:
     await hands.submit("w", "c", params={"k": "a"}, parent="p")
     (reason,) = (await why(hands, "c"))["reasons"]
     assert (reason["gate"], reason["in_use"], reason["max"], reason["holders"]) == ("slot", 1, 1, ["p"])
+
+
+async def test_a_run_that_is_being_cancelled_says_so(hands: Hands) -> None:
+    hands.declare("w")
+    await hands.register()
+    await hands.submit("w", "a")
+    await hands.turn()
+    await hands.store.cancel(["a"])
+    answer = await why(hands, "a")
+    assert (answer["state"], [reason["kind"] for reason in answer["reasons"]]) == (
+        "executing",
+        ["cancelling"],
+    )
+    assert "told to cancel it" in answer["text"]

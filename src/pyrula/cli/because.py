@@ -55,6 +55,8 @@ def explain(out: Console, run: Run, answer: Mapping[str, Any], known: Known) -> 
             f"It is executing on worker {run.worker_id or answer['worker_id']}, first started {since}.",
             markup=False,
         )
+        for reason in answer["reasons"]:
+            out.print(Text.assemble(("  ● ", "red"), _SAY[reason["kind"]](reason, known).what))
         return
     if not answer["reasons"]:
         out.print("Nothing holds it back: the next turn of a worker with room starts it.", markup=False)
@@ -244,6 +246,10 @@ def _partition_stopped(reason: Reason, known: Known) -> Said:
     )
 
 
+def _cancelling(reason: Reason, known: Known) -> Said:
+    return Said("it is being cancelled: its worker was told, and its body has not ended yet")
+
+
 def _set_aside(reason: Reason, known: Known) -> Said:
     error = reason.get("error") or {}
     return Said(
@@ -272,6 +278,7 @@ _SAY: Final[dict[str, Callable[[Reason, Known], Said]]] = {
     "not_due": _not_due,
     "no_worker": _no_worker,
     "workers_held_back": _held_back,
+    "cancelling": _cancelling,
     "set_aside": _set_aside,
     "partition_stopped": _partition_stopped,
     "waiting_for": _waiting_for,

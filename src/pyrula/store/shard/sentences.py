@@ -15,7 +15,8 @@ def text(answer: dict[str, Any]) -> str:
     if state not in ("queued", "parked", "executing"):
         return " ".join([f"It is over: {state}.", *(stopped(reason) for reason in answer["reasons"])])
     if state == "executing":
-        return f"It is executing on worker {answer['worker_id']}."
+        told = ", which was told to cancel it and waits for its body to end" if answer["reasons"] else ""
+        return f"It is executing on worker {answer['worker_id']}{told}."
     said = [_SAY[reason["kind"]](reason) for reason in answer["reasons"]]
     if answer["ahead"]:
         said.append(

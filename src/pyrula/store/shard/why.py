@@ -12,6 +12,7 @@ from pyrula.policies import tokens
 from pyrula.policies.stamp import Stamp, served_name
 from pyrula.store.shard import hold, sentences
 from pyrula.store.shard.counters import Counter, effective, pauses, shut_until
+from pyrula.store.shard.handin import CANCEL
 from pyrula.store.shard.inside import holders
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.overrides import Number, Overrides
@@ -35,6 +36,7 @@ class _Run(NamedTuple):
     error: bytes | None
     worker: str | None
     unit_key: str
+    signal: int
 
 
 class _Line(NamedTuple):
@@ -46,21 +48,23 @@ class _Line(NamedTuple):
 
 
 def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
-    """Why a run is not executing; None if there is no such run.
+    """Why a run is not executing, or is about to end; None if there is no such run.
 
     state; reasons: each with its `kind` (limit, rate, pause, not_due, no_worker, workers_held_back,
-    set_aside, waiting_for, partition_stopped) and what belongs to it: gate, key, in_use, max, holders (run
-    ids), tokens, next_token_at, until; of a pause by, run_id, every_key (`Pause`); place: in the line of the
-    runs like it, 1 first, "1000+" behind a thousand; ahead: how many are before it, up to 1,000; earliest_start:
+    set_aside, waiting_for, partition_stopped; cancelling of one that executes) and what belongs to it: gate, key,
+    in_use, max, holders (run ids), tokens, next_token_at, until; of a pause by, run_id, every_key (`Pause`); place: in
+    the line of the runs like it, 1 first, "1000+" behind a thousand; ahead: how many are before it, up to 1,000; earliest_start:
     not before this instant, None where that takes a slot, a worker or an operator; text: all of it in words. Instants
     are aware datetimes.
     """
     row = tx.row("why.run", run_id)
     if row is None:
         return _unread(tx, run_id)
-    seq, workflow, state, parked, lane, stamp, keys, error, worker, unit_key = row
+    seq, workflow, state, parked, lane, stamp, keys, error, worker, unit_key, signal = row
     its_keys = msgspec.json.decode(keys, type=tuple[str, ...])
-    run = _Run(seq, workflow, state, parked, lane, Stamp.decode(stamp), its_keys, error, worker, unit_key)
+    run = _Run(
+        seq, workflow, state, parked, lane, Stamp.decode(stamp), its_keys, error, worker, unit_key, signal
+    )
     answer: dict[str, Any] = {
         "run_id": run_id,
         "workflow": run.workflow,
@@ -75,6 +79,8 @@ def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
         answer |= _queued(tx, run) if run.parked is None else _not_due(tx, run)
     elif run.state == "parked":
         answer |= _parked(tx, run)
+    elif run.state == "executing" and run.signal & CANCEL:
+        answer["reasons"] = [{"kind": "cancelling"}]
     elif run.state == "failed" and run.stamp.owned:
         answer["reasons"] = _stopped_at(tx, run_id)
     answer["text"] = sentences.text(answer)

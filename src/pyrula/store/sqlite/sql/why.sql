@@ -4,7 +4,7 @@ SELECT r.seq, r.workflow,
             WHEN l.seq IS NOT NULL THEN 'executing'
             WHEN r.parked IN ('wait', 'retry', 'aside') THEN 'parked'
             ELSE 'queued' END,
-       r.parked, r.lane, s.stamp, r.keys, r.error, coalesce(w.worker_id, r.worker), r.key
+       r.parked, r.lane, s.stamp, r.keys, r.error, coalesce(w.worker_id, r.worker), r.key, coalesce(l.signal, 0)
 FROM runs AS r
 JOIN stamps AS s ON s.id = r.stamp
 LEFT JOIN leases AS l ON l.seq = r.seq

@@ -171,6 +171,8 @@ function reasonText(x) {
           x.workers.slice(0, 5).map((w) => h("div", null, `${w.worker_id}: ${heldBack(w.held_back)}`)),
         ),
       ];
+    case "cancelling":
+      return [h("b", null, "Being cancelled: "), "its worker was told, and its body has not ended yet."];
     case "partition_stopped":
       return h(
         "span",
