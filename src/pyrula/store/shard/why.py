@@ -53,9 +53,9 @@ def why(tx: Tx, run_id: str) -> dict[str, Any] | None:
     state; reasons: each with its `kind` (limit, rate, pause, not_due, no_worker, workers_held_back,
     set_aside, waiting_for, partition_stopped; cancelling of one that executes) and what belongs to it: gate, key,
     in_use, max, holders (run ids), tokens, next_token_at, until; of a pause by, run_id, every_key (`Pause`); place: in
-    the line of the runs like it, 1 first, "1000+" behind a thousand; ahead: how many are before it, up to 1,000; earliest_start:
-    not before this instant, None where that takes a slot, a worker or an operator; text: all of it in words. Instants
-    are aware datetimes.
+    the line of the runs like it, 1 first, "1000+" behind a thousand; ahead: how many are before it, up to 1,000;
+    earliest_start: not before this instant, None where that takes a slot, a worker or an operator; text: all of it in
+    words. Instants are aware datetimes.
     """
     row = tx.row("why.run", run_id)
     if row is None:
