@@ -14,6 +14,7 @@ from pyrula.store.open import open_store, store_exists
 from pyrula.store.postgres import migrate
 from pyrula.store.postgres.address import address
 from pyrula.store.postgres.store import PostgresStore
+from pyrula.store.shard.sweep import sweep_floor
 from pyrula.store.statements import statements
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
@@ -100,7 +101,10 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
     hands.declare("w", concurrency=Limit(key="k", max=1, name="g"))
     await hands.register()
     await hands.submit_many("w", ["a0", "a1"], k="a")
+    await hands.submit_many("w", ["c0"], k="c")
     await hands.turn()
+    await hands.end("c0")
+    await hands.store.write(lambda tx: sweep_floor(tx, 0, 100, b"\xff" * 16))
     await hands.store.close()
     with psycopg.connect(postgres_server.url(), autocommit=True) as connection:
         connection.execute(f"ALTER TABLE {schema}.gates DROP COLUMN closed_by")
@@ -110,8 +114,9 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
             f"CREATE TABLE {schema}.bells "
             "(lane bytea PRIMARY KEY, look integer NOT NULL, seq bigint, seq_resumed bigint)"
         )
-        connection.execute(f"DROP TABLE {schema}.run_keys, {schema}.gate_names")
+        connection.execute(f"DROP TABLE {schema}.run_keys, {schema}.gate_names, {schema}.unused")
         connection.execute(f"CREATE INDEX gates_name ON {schema}.gates (name, key)")
+        connection.execute(f"ALTER TABLE {schema}.gates DROP COLUMN lanes")
         connection.execute(f"CREATE INDEX runs_key ON {schema}.runs (key, seq) WHERE key <> ''")
     set_version(postgres_server, schema, 1)
     assert migrate.bring_schema_forward(address(url)) == (1, migrate.VERSION)
@@ -124,7 +129,11 @@ async def test_a_schema_of_version_1_goes_on_where_it_was(
     assert await hands.store.check() == []
     listed, _ = await hands.store.runs(None, None, "a", 10, None)
     assert [run.run_id for run in listed] == ["a1", "a0"]
-    assert [gate.key for gate in await hands.store.gates("g")] == ["a"]
+    assert {gate.key for gate in await hands.store.gates("g")} == {"a", "c"}
+    due = await hands.store.now() + 1
+    await hands.store.write(lambda tx: sweep_floor(tx, due, 100, b"\xff" * 16))
+    assert {gate.key for gate in await hands.store.gates("g")} == {"a"}
+    assert await hands.store.check() == []
     await hands.store.close()
 
 

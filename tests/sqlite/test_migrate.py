@@ -12,12 +12,18 @@ import pytest
 from pyrula.clock import SECOND
 from pyrula.policies.limit import Limit
 from pyrula.store.open import bring_forward, open_store
+from pyrula.store.shard.sweep import sweep_floor
 from pyrula.store.sqlite.migrate import VERSION, bring_file_forward
 from pyrula.testing.clock import VirtualClock
 from pyrula.workflows import SchemaMismatch
 from tests.conformance.hands import Hands, sleep
 
-BACK_TO_2 = """
+BACK_TO_3 = """
+ALTER TABLE gates DROP COLUMN lanes; DROP TABLE unused;
+UPDATE meta SET version = 3;
+"""
+BACK_TO_2 = f"""
+{BACK_TO_3}
 DROP INDEX runs_unusual;
 CREATE INDEX runs_unusual ON runs (state, seq) WHERE state IN ('failed', 'cancelled', 'expired');
 DROP INDEX runs_ended_otherwise;
@@ -58,7 +64,7 @@ def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "runs.db").exists()
 
 
-@pytest.mark.parametrize(("back", "version"), [(BACK_TO_1, 1), (BACK_TO_2, 2)])
+@pytest.mark.parametrize(("back", "version"), [(BACK_TO_1, 1), (BACK_TO_2, 2), (BACK_TO_3, 3)])
 async def test_a_file_of_an_older_version_goes_on_where_it_was(
     tmp_path: Path, back: str, version: int
 ) -> None:
@@ -70,7 +76,10 @@ async def test_a_file_of_an_older_version_goes_on_where_it_was(
     await hands.register()
     await hands.submit_many("w", ["a0", "a1"], k="a")
     await hands.submit_many("keeps", ["b0", "b1"], k="b")
+    await hands.submit_many("w", ["c0"], k="c")
     await hands.turn()
+    await hands.end("c0")
+    await hands.store.write(lambda tx: sweep_floor(tx, 0, 100, b""))
     await hands.park("b0", sleep(0, await hands.store.now() + 5 * SECOND))
     await hands.store.close()
     as_made = schema(path)
@@ -91,6 +100,10 @@ async def test_a_file_of_an_older_version_goes_on_where_it_was(
     assert {run.run_id for run in (await store.runs(None, None, "b", 10, None))[0]} == {"b0", "b1"}
     assert await hands.end("a0") == ["a1"]
     assert (await store.gates("h"))[0].holders == ("b0",)
+    assert {gate.key for gate in await store.gates("g")} == {"a", "c"}
+    due = await store.now() + 1
+    await store.write(lambda tx: sweep_floor(tx, due, 100, b""))  # what was left behind before goes, too
+    assert {gate.key for gate in await store.gates("g")} == {"a"}
     assert await store.check() == []
     await store.close()
 

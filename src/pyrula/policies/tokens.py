@@ -44,6 +44,11 @@ def owed(debt: int, at: int, q: int, rate: Rate, now: int) -> int:
     return debt if debt > 0 else 0
 
 
+def paid_off(debt: int, at: int, q: int, now: int) -> bool:
+    """Tell whether nothing is owed at `now` (µs), whoever asks: even at the slowest rate that may be declared."""
+    return debt * _FINEST <= q * (now - at) or debt == 0
+
+
 def may_start(debt: int, at: int, q: int, rate: Rate, now: int) -> bool:
     """Tell whether a whole token is there at `now` (µs)."""
     return owed(debt, at, q, rate, now) <= (rate[2] - 1) * rate[1] * MICROSECONDS

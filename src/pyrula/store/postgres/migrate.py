@@ -12,8 +12,8 @@ from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
 from pyrula.store.postgres.address import Address
 from pyrula.store.statements import statements
 
-VERSION: Final = 6
-_STEPS: Final = {1: "to_2", 2: "to_3", 3: "to_4", 4: "to_5", 5: "to_6"}
+VERSION: Final = 7
+_STEPS: Final = {1: "to_2", 2: "to_3", 3: "to_4", 4: "to_5", 5: "to_6", 6: "to_7"}
 """Version that a step starts from → its block in migrate.sql; it leads to the next one."""
 _PACKAGE: Final = "pyrula.store.postgres"
 

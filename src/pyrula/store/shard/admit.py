@@ -112,11 +112,13 @@ def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tup
         return
     plans = hold.plans_of_runs(tx, list(opened))
     gates: dict[bytes, Row] = {}
+    named: Counter[bytes] = Counter()
     found = sorted(tx.match("admit.run_of_lane", [(seq,) for seq in opened]))
     for seq, workflow, priority, unit_key, keys, stamp_id in found:
         lane_id, resumed = opened[seq]
         plan, stamp = plans[seq], loader.stamp(stamp_id)
         gates.update({row[0]: row for row in rows.gate_rows(stamp, keys, plan.gates, plan.numbers)})
+        named.update(plan.gates)
         served = served_name(workflow, unit_key, stamp)
         lane = Lane(lane_id, unit_id(served, f"{priority} {unit_key}"), served, priority, plan.gates)
         loader.plans[lane_id], loader.seen[lane_id] = plan.numbers, lane
@@ -124,7 +126,8 @@ def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tup
             floor.resume(lane)
         else:
             floor.arrive([lane])
-    tx.many("admit.open_gate", list(gates.values()))
+    tx.many("admit.open_gate", [(*row, named.pop(id)) for id, row in gates.items()])
+    tx.many("admit.named", list(named.items()))  # slot gates, which their runs have opened
 
 
 def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:

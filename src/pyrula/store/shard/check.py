@@ -91,6 +91,22 @@ def _unit(unit: bytes, workflow: str, ready: int, lanes: int) -> str:
     return f"unit {unit.hex()} of workflow {workflow} counts {ready} ready lanes, and has {lanes}"
 
 
+def _named(name: str, key: str, lanes: int, found: int) -> str:
+    return f"{_gate(name, key)} counts {lanes} lanes that name it, and {found} do"
+
+
+def _gone_gate(lane: bytes, gate: bytes) -> str:
+    return f"lane {lane.hex()} names gate {gate.hex()}, which is not there"
+
+
+def _kept_gate(name: str, key: str) -> str:
+    return f"{_gate(name, key)} is named by no lane, and will not be swept: it is not noted as unused"
+
+
+def _kept_unit(unit: bytes, workflow: str) -> str:
+    return f"unit {unit.hex()} of workflow {workflow} has no lane, and will not be swept: it is not noted as unused"
+
+
 def _buffer(workflow: str, text: str, count: int, size: int, events: int, total: int) -> str:
     counted = f"counts {count} events and {size} bytes, and holds {events} and {total}"
     return f"the buffer of workflow {workflow} for key {text!r} {counted}"
@@ -128,6 +144,10 @@ _CHECKS: Final[dict[str, Callable[..., Any]]] = {
     "check.unknown_lanes": _unknown_lane,
     "check.waiting": _waiting,
     "check.units": _unit,
+    "check.named": _named,
+    "check.gone_gates": _gone_gate,
+    "check.kept_gates": _kept_gate,
+    "check.kept_units": _kept_unit,
     "check.buffers": _buffer,
     "check.stray_events": _stray_events,
     "check.timers": _timer,

@@ -23,12 +23,12 @@ from pyrula.model.outcome import (
     SetAside,
 )
 from pyrula.policies.stamp import Stamp, gate_id
-from pyrula.store.shard import hold
+from pyrula.store.shard import hold, rows
 from pyrula.store.shard.finish import End, finish_all, kept, taken
 from pyrula.store.shard.record import append_all
 from pyrula.store.shard.settle import NEWS, settle, wake
 from pyrula.store.shard.submit import START
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.tx import Row, Tx
 
 CANCEL = 2
 """Bit of leases.signal: the run is to be cancelled."""
@@ -130,18 +130,21 @@ def _postponed(tx: Tx, runs: Sequence[tuple[Held, Postponed]]) -> None:
     """Close the gate for its key; the run waits at it, at the place of its submission."""
     for lease, outcome in runs:
         until = tx.now + outcome.delay
-        gates = _gates_to_close(tx, lease.seq, outcome.gate)
-        if gates:
-            tx.many("handin.close_gate", [(gate, until, lease.seq) for gate in gates])
+        found = _gate_to_close(tx, lease.seq, outcome.gate)
+        if found is not None:
+            row, queued_at = found
+            tx.run("admit.open_gate", *row, 0)  # it may have been swept since the run passed it
+            tx.run("sweep.unused_gate", row[0], tx.now)
+            tx.many("handin.close_gate", [(gate, until, lease.seq) for gate in {row[0], queued_at}])
             requeue(tx, [lease], resumed=False)
         else:
             _unseat(tx, [lease], "later")
             tx.run("submit.timer", until, lease.seq, START)
 
 
-def _gates_to_close(tx: Tx, seq: int, name: str | None) -> frozenset[bytes]:
-    """The run's gate of that name; by default its first rate gate, else its first limit gate. Where it holds
-    a slot of that gate, or shares one, the slot gate for which it queues as well.
+def _gate_to_close(tx: Tx, seq: int, name: str | None) -> tuple[Row, bytes] | None:
+    """The run's gate of that name; by default its first rate gate, else its first limit gate: (id, name, key, kind).
+    And the id of the one for which it queues: where it holds a slot of that gate, or shares one, the slot gate.
     """
     row = tx.row("handin.stamp", seq)
     assert row is not None
@@ -152,10 +155,11 @@ def _gates_to_close(tx: Tx, seq: int, name: str | None) -> frozenset[bytes]:
         else [at for kind in ("rate", "limit") for at, gate in enumerate(stamp.gates) if gate.kind == kind]
     )
     if not wanted:
-        return frozenset()
+        return None
     at = wanted[0]
     gate = stamp.gates[at]
-    return frozenset((gate_id(gate.name, gate.kind, keys[at]), hold.plan_of_run(tx, seq).gates[at]))
+    row = gate_id(gate.name, gate.kind, keys[at]), gate.name, keys[at], rows.KINDS.index(gate.kind)
+    return row, hold.plan_of_run(tx, seq).gates[at]
 
 
 def _released(tx: Tx, runs: Sequence[tuple[Held, Released]]) -> None:

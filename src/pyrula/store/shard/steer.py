@@ -107,16 +107,15 @@ def kinds(tx: Tx, gate: str) -> set[str]:
     it.
     """
     found = {("limit", "rate")[kind] for (kind,) in tx.rows("steer.kinds", gate)}
-    if found:
-        return found
     names: dict[str, set[str]] = {}
-    for (stamp,) in tx.rows("steer.stamps"):  # runs that no turn has looked at yet
+    for (stamp,) in tx.rows("steer.stamps"):  # runs that no turn has looked at yet, and gates that were swept
         for each in Stamp.decode(stamp).gates:
             names.setdefault(each.name, set()).add(each.kind)
     for (declaration,) in tx.rows("steer.declarations"):
         for declared in msgspec.json.decode(declaration).get("gates", ()):
             names.setdefault(declared["name"], set()).add(declared["kind"])
-    if gate in names:
-        return names[gate]
+    found |= names.get(gate, set())
+    if found:
+        return found
     known = ", ".join(sorted(names)[:10]) or "none: no run was submitted and no worker registered"
     raise GateNotFound(f"no gate is called {shown(gate)}; known: {known}")

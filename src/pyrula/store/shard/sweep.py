@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from pyrula.policies.tokens import paid_off
 from pyrula.store.shard import family
+from pyrula.store.shard.finish import taken
 from pyrula.store.shard.outbox import Farewell, send
 from pyrula.store.shard.placing import owner
 from pyrula.store.shard.tx import Row, Tx
@@ -15,8 +18,8 @@ def sweep(tx: Tx, before: int, limit: int = 200) -> int:
     """Delete runs that ended before `before` (store µs), the oldest first, with their logs and events; how
     many.
 
-    A child is kept as long as its parent is open: the parent may wait for it yet. Lanes that stand empty, and
-    the slot gates of runs that are over, go too, as far as this batch looks.
+    A child is kept as long as its parent is open: the parent may wait for it yet. What runs have left on the floor
+    goes, too.
     """
     seqs = tx.rows("sweep.runs", before, limit)
     parents: set[str] = set()
@@ -27,10 +30,44 @@ def sweep(tx: Tx, before: int, limit: int = 200) -> int:
     for block in _OF_A_RUN:
         tx.many(block, seqs)
     family.forget(tx, parents)
-    place = _anywhere(tx.now)
-    tx.many("sweep.lane", tx.rows("sweep.empty_lanes", place, limit))
-    tx.run("sweep.slot_gates", place, limit)
+    sweep_floor(tx, before, limit, _anywhere(tx.now))
     return len(seqs)
+
+
+def sweep_floor(tx: Tx, before: int, limit: int, place: bytes) -> None:
+    """Delete lanes that stand empty and slot gates of runs that are over, of those next to `place` in the order of
+    their ids; and units and keyed gates that nothing has used since `before`, the longest unused first.
+    """
+    noted = _drop_lanes(tx, tx.rows("sweep.empty_lanes", place, limit))
+    tx.run("sweep.slot_gates", place, limit)
+    _forget_unused(tx, before, max(limit, 2 * noted))
+
+
+def _drop_lanes(tx: Tx, lanes: Sequence[Row]) -> int:
+    """Delete lanes, given as (id, unit, gates), and note which gates and units may be unused now; how many at most."""
+    tx.many("sweep.lane", [(lane,) for lane, _, _ in lanes])
+    named = Counter(gate for _, _, gates in lanes for gate in taken(gates))
+    tx.many("admit.named", [(gate, -n) for gate, n in named.items()])
+    units = {unit for _, unit, _ in lanes}
+    tx.many("sweep.unused_gate", [(gate, tx.now) for gate in named])
+    tx.many("sweep.unused_unit", [(unit, tx.now) for unit in units])
+    return len(named) + len(units)
+
+
+def _forget_unused(tx: Tx, before: int, limit: int) -> None:
+    """Delete gates and units of which no lane was swept since `before`, and that none has used since.
+
+    A gate goes if a new one would let the same runs pass at the same times; else it is looked at again as long after.
+    A unit that has started nothing since takes its next turn as a new one does: by at most one start sooner.
+    """
+    due = tx.rows("sweep.unused", before, limit)
+    tx.many("sweep.used", [(id,) for id, _ in due])
+    tx.many("sweep.unit", [(id, vtime) for id, vtime in due if vtime is not None])
+    gates = [(id, tx.now) for id, vtime in due if vtime is None]
+    spare = tx.match("sweep.spare_gates", gates)
+    gone = {id for id, debt, at, q in spare if paid_off(int(debt), at, q, tx.now)}
+    tx.many("sweep.gate", [(id,) for id in gone])
+    tx.many("sweep.unused_gate", [gate for gate in gates if gate[0] not in gone])
 
 
 def _take_leave(tx: Tx, seqs: Sequence[Row], here: int, shards: int) -> None:

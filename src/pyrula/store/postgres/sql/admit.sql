@@ -56,14 +56,26 @@ SELECT r.seq, r.workflow, r.priority, r.key, r.keys, r.stamp
 FROM unnest($1::bigint[]) AS u (seq) JOIN runs AS r ON r.seq = u.seq
 
 -- name: open_gate
--- Differs: lists it by its name as well.
-WITH opened AS (
-    INSERT INTO gates (id, name, key, kind)
-    SELECT u.id, u.name, u.key, u.kind
-    FROM unnest($1::bytea[], $2::text[], $3::text[], $4::integer[]) AS u (id, name, key, kind)
-    WHERE NOT EXISTS (SELECT 1 FROM gates AS g WHERE g.id = u.id)
-    RETURNING id, name, key, kind)
+-- With how many new lanes name it. Differs: lists it by its name as well.
+WITH u AS (
+         SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::integer[], $5::bigint[])
+           AS u (id, name, key, kind, lanes)),
+     known AS (
+         UPDATE gates AS g SET lanes = g.lanes + u.lanes, v = g.v + 1
+         FROM u CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+         WHERE g.ctid = newest.at
+         RETURNING g.id),
+     opened AS (
+         INSERT INTO gates (id, name, key, kind, lanes)
+         SELECT u.id, u.name, u.key, u.kind, u.lanes FROM u WHERE u.id NOT IN (SELECT id FROM known)
+         RETURNING id, name, key, kind)
 INSERT INTO gate_names (name, key, kind, id) SELECT name, key, kind, id FROM opened
+
+-- name: named
+UPDATE gates AS g SET lanes = g.lanes + u.lanes, v = g.v + 1
+FROM unnest($1::bytea[], $2::bigint[]) AS u (id, lanes)
+CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+WHERE g.ctid = newest.at
 
 -- name: lane
 -- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be. The newest

@@ -92,6 +92,32 @@ SELECT id, workflow, ready, lanes FROM (
 ) AS u
 WHERE ready <> lanes LIMIT $1::bigint
 
+-- name: named
+WITH cut AS (
+    SELECT l.id AS lane, substring(l.gates FROM 16 * i.at + 1 FOR 16) AS gate, substring(l.plan FROM i.at + 1 FOR 1) AS number
+    FROM lanes AS l CROSS JOIN LATERAL generate_series(0, length(l.gates) / 16 - 1) AS i (at)
+)
+SELECT g.name, g.key, g.lanes, coalesce(n.n, 0)
+FROM gates AS g LEFT JOIN (SELECT gate, count(*) AS n FROM cut GROUP BY gate) AS n ON n.gate = g.id
+WHERE g.lanes <> coalesce(n.n, 0) LIMIT $1::bigint
+
+-- name: gone_gates
+-- Slot gates went before their lanes once: those lanes stand empty.
+WITH cut AS (
+    SELECT l.id AS lane, substring(l.gates FROM 16 * i.at + 1 FOR 16) AS gate, substring(l.plan FROM i.at + 1 FOR 1) AS number
+    FROM lanes AS l CROSS JOIN LATERAL generate_series(0, length(l.gates) / 16 - 1) AS i (at)
+)
+SELECT c.lane, c.gate FROM cut AS c LEFT JOIN gates AS g ON g.id = c.gate
+WHERE g.id IS NULL AND c.number <> '\xff'::bytea LIMIT $1::bigint
+
+-- name: kept_gates
+SELECT g.name, g.key FROM gates AS g
+WHERE g.lanes = 0 AND g.kind < 2 AND g.key <> '' AND g.id NOT IN (SELECT id FROM unused) LIMIT $1::bigint
+
+-- name: kept_units
+SELECT u.id, u.workflow FROM units AS u
+WHERE u.workflow <> '' AND u.id NOT IN (SELECT unit FROM lanes) AND u.id NOT IN (SELECT id FROM unused) LIMIT $1::bigint
+
 -- name: buffers
 -- An event counts with the comma behind it.
 SELECT workflow, text, count, bytes, events, total FROM (

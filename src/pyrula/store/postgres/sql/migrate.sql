@@ -27,3 +27,21 @@ CREATE TABLE gate_names (
     PRIMARY KEY (name, key, id));
 INSERT INTO gate_names (name, key, kind, id) SELECT name, key, kind, id FROM gates WHERE kind < 2 ORDER BY name, key, id;
 DROP INDEX IF EXISTS gates_name
+
+-- name: to_7
+-- Gates count the lanes that name them. What lanes that were swept have left behind is to go in time. Differs: SQLite's is
+-- to_4.
+ALTER TABLE gates ADD COLUMN lanes bigint NOT NULL DEFAULT 0;
+UPDATE gates AS g SET lanes = n.lanes, v = g.v + 1
+FROM (SELECT substring(l.gates FROM 16 * i.at + 1 FOR 16) AS gate, count(*) AS lanes
+      FROM lanes AS l CROSS JOIN LATERAL generate_series(0, length(l.gates) / 16 - 1) AS i (at) GROUP BY 1) AS n
+WHERE n.gate = g.id;
+CREATE TABLE unused (id bytea PRIMARY KEY, since bigint NOT NULL, vtime bigint)
+WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX unused_since ON unused (since);
+INSERT INTO unused (id, since)
+SELECT g.id, c.time FROM gates AS g CROSS JOIN (SELECT time FROM clock ORDER BY number DESC LIMIT 1) AS c
+WHERE g.lanes = 0 AND g.kind < 2 AND g.key <> '';
+INSERT INTO unused (id, since, vtime)
+SELECT u.id, c.time, u.vtime FROM units AS u CROSS JOIN (SELECT time FROM clock ORDER BY number DESC LIMIT 1) AS c
+WHERE u.workflow <> ''

@@ -182,6 +182,7 @@ CREATE TABLE gates (
     low_vtime  bigint  NOT NULL DEFAULT 0,       -- no lane waits at it before (low_vtime, low_seq)
     low_seq    bigint  NOT NULL DEFAULT 0,
     starts     bigint  NOT NULL DEFAULT 0,       -- through this gate, ever: pages show how fast it grows
+    lanes      bigint  NOT NULL DEFAULT 0,       -- that name it
     PRIMARY KEY (id, v)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX gates_dirty ON gates (dirty) WHERE dirty > 0;
@@ -195,6 +196,13 @@ CREATE TABLE gate_names (      -- gates by name, but for private slots: an index
     id         bytea   NOT NULL,
     PRIMARY KEY (name, key, id)
 );
+
+CREATE TABLE unused (          -- gates and units of lanes that were swept: they go when nothing comes back for them
+    id         bytea   PRIMARY KEY,
+    since      bigint  NOT NULL,          -- the last time that one of their lanes was swept
+    vtime      bigint                     -- of a unit, then; NULL: a gate
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
+CREATE INDEX unused_since ON unused (since);
 
 CREATE TABLE slots (           -- of those that keep slots while parked, and of their families: every slot; others' leases name theirs
     gate       bytea   NOT NULL,

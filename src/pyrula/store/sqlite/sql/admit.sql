@@ -27,7 +27,12 @@ SELECT ?1, (SELECT seq FROM queue WHERE lane = ?1 AND resumed = 1 ORDER BY seq L
 SELECT seq, workflow, priority, key, keys, stamp FROM runs WHERE seq = ?1
 
 -- name: open_gate
-INSERT INTO gates (id, name, key, kind) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING
+-- With how many new lanes name it.
+INSERT INTO gates (id, name, key, kind, lanes) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (id) DO UPDATE SET lanes = lanes + excluded.lanes
+
+-- name: named
+UPDATE gates SET lanes = lanes + ?2 WHERE id = ?1
 
 -- name: lane
 INSERT INTO lanes (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)

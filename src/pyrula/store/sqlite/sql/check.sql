@@ -92,6 +92,34 @@ SELECT id, workflow, ready, lanes FROM (
 ) AS u
 WHERE ready <> lanes LIMIT ?1
 
+-- name: named
+WITH RECURSIVE cut (lane, gate, number, gates, plan) AS (
+    SELECT id, substr(gates, 1, 16), substr(plan, 1, 1), substr(gates, 17), substr(plan, 2) FROM lanes WHERE gates <> x''
+    UNION ALL
+    SELECT lane, substr(gates, 1, 16), substr(plan, 1, 1), substr(gates, 17), substr(plan, 2) FROM cut WHERE gates <> x''
+)
+SELECT g.name, g.key, g.lanes, coalesce(n.n, 0)
+FROM gates AS g LEFT JOIN (SELECT gate, count(*) AS n FROM cut GROUP BY gate) AS n ON n.gate = g.id
+WHERE g.lanes <> coalesce(n.n, 0) LIMIT ?1
+
+-- name: gone_gates
+-- Slot gates went before their lanes once: those lanes stand empty.
+WITH RECURSIVE cut (lane, gate, number, gates, plan) AS (
+    SELECT id, substr(gates, 1, 16), substr(plan, 1, 1), substr(gates, 17), substr(plan, 2) FROM lanes WHERE gates <> x''
+    UNION ALL
+    SELECT lane, substr(gates, 1, 16), substr(plan, 1, 1), substr(gates, 17), substr(plan, 2) FROM cut WHERE gates <> x''
+)
+SELECT c.lane, c.gate FROM cut AS c LEFT JOIN gates AS g ON g.id = c.gate
+WHERE g.id IS NULL AND c.number <> x'ff' LIMIT ?1
+
+-- name: kept_gates
+SELECT g.name, g.key FROM gates AS g
+WHERE g.lanes = 0 AND g.kind < 2 AND g.key <> '' AND g.id NOT IN (SELECT id FROM unused) LIMIT ?1
+
+-- name: kept_units
+SELECT u.id, u.workflow FROM units AS u
+WHERE u.workflow <> '' AND u.id NOT IN (SELECT unit FROM lanes) AND u.id NOT IN (SELECT id FROM unused) LIMIT ?1
+
 -- name: buffers
 -- An event counts with the comma behind it.
 SELECT workflow, text, count, bytes, events, total FROM (

@@ -111,12 +111,20 @@ CREATE TABLE gates (
     dirty      INTEGER NOT NULL DEFAULT 0,
     wake_at    INTEGER,
     heralds    TEXT    NOT NULL DEFAULT '{}',  -- JSON: workflow → the ready lane that this gate rang for it; behind them its rota (rows.py)
-    starts     INTEGER NOT NULL DEFAULT 0      -- through this gate, ever: pages show how fast it grows
+    starts     INTEGER NOT NULL DEFAULT 0,     -- through this gate, ever: pages show how fast it grows
+    lanes      INTEGER NOT NULL DEFAULT 0      -- that name it
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX gates_name ON gates (name, key);
 CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
 CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX gates_slot ON gates (id) WHERE kind = 2;
+
+CREATE TABLE unused (          -- gates and units of lanes that were swept: they go when nothing comes back for them
+    id         BLOB PRIMARY KEY,
+    since      INTEGER NOT NULL,          -- the last time that one of their lanes was swept
+    vtime      INTEGER                    -- of a unit, then; NULL: a gate
+) STRICT, WITHOUT ROWID;
+CREATE INDEX unused_since ON unused (since);
 
 CREATE TABLE slots (           -- of those that keep slots while parked, and of their families: every slot; others' leases name theirs
     gate       BLOB    NOT NULL,
