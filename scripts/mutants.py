@@ -108,7 +108,11 @@ def run_tests(tree: Path, tests: tuple[str, ...]) -> tuple[int, dict[str, str]]:
         )
     except subprocess.TimeoutExpired:
         return 124, {}
-    return answer.returncode, {name: outcome for outcome, name in OUTCOME.findall(answer.stdout)}
+    outcomes: dict[str, str] = {}
+    for outcome, name in OUTCOME.findall(answer.stdout):
+        if outcomes.get(name) != "FAILED":  # what failed may end in an error as well
+            outcomes[name] = outcome
+    return answer.returncode, outcomes
 
 
 def named(test: str, outcomes: dict[str, str]) -> set[str]:

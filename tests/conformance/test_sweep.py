@@ -278,6 +278,19 @@ async def test_a_gate_that_is_named_again_stays_though_nobody_is_inside(hands: H
     assert await hands.turn() == ["a1"]
 
 
+async def test_a_gate_stays_whose_lane_waits_for_a_worker_with_room(hands: Hands, store: Store) -> None:
+    hands.declare("w", concurrency=Limit(key="k", max=1))
+    await hands.register()
+    await hands.submit("w", "a0", params={"k": "a"})
+    await hands.end(*await hands.turn())
+    await forget(store, before=0)
+    await hands.submit_many("w", ["a1", "a2"], k="a")
+    assert await hands.turn(wanted=0) == []
+    await forget(store)
+    assert await hands.turn() == ["a1"]
+    assert [gate.in_use for gate in await store.gates(None)] == [1]
+
+
 async def test_a_run_closes_its_gate_though_it_was_swept_meanwhile(hands: Hands, store: Store) -> None:
     hands.declare("w", rate_limit=Rate(key="k", per_second=1, burst=5))
     await hands.register()
