@@ -263,21 +263,6 @@ async def test_a_slot_given_back_in_the_turn_that_sweeps_is_counted_once(hands: 
     assert [gate.in_use for gate in await store.gates(None)] == [1]
 
 
-async def test_a_gate_that_is_named_again_stays_though_nobody_is_inside(hands: Hands, store: Store) -> None:
-    hands.declare("w", concurrency=Limit(key="k", max=1))
-    await hands.register()
-    await hands.submit("w", "a0", params={"k": "a"})
-    await hands.end(*await hands.turn())
-    await forget(store, before=0)
-    await store.pause("w.limit", None, None)
-    await hands.submit_many("w", ["a1", "a2"], k="a")
-    assert await hands.turn() == []
-    await forget(store)
-    assert await gates(hands) == {"a": "w.limit"}
-    await store.resume("w.limit", None)
-    assert await hands.turn() == ["a1"]
-
-
 async def test_a_gate_stays_whose_lane_waits_for_a_worker_with_room(hands: Hands, store: Store) -> None:
     hands.declare("w", concurrency=Limit(key="k", max=1))
     await hands.register()
