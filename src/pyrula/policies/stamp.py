@@ -36,7 +36,7 @@ class GateStamp(msgspec.Struct, frozen=True, array_like=True):
     hold: Literal["executing", "run"] = "executing"
 
 
-class Stamp(msgspec.Struct, frozen=True, array_like=True):
+class Stamp(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
     """Numbers that hold for a run until it ends. gates: in the order of kind and name, limits first.
 
     weight: of its unit. timeout_us: of one attempt. trigger: the policy of its buffer, if it comes from one.
