@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from pyrula.store.shard.tx import Row, Tx
 
@@ -13,6 +13,7 @@ class Counted:
     """A `Tx` that counts: rows read, rows written, and statements that did neither. Nothing is remembered under it."""
 
     floor_written = None
+    gates_written: ClassVar[set[bytes]] = set()
 
     def __init__(self, tx: Tx, counts: Counts) -> None:
         self._tx, self._counts = tx, counts

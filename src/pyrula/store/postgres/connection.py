@@ -77,6 +77,7 @@ class PostgresTx:
     """A `Tx` on one connection."""
 
     floor_written = None  # other processes write, and say so to nobody
+    gates_written: Final[set[bytes]] = set()
 
     __slots__ = ("_blocks", "_connection", "_prepared", "_transform", "beside", "now", "touched", "wall")
 

@@ -119,7 +119,7 @@ def on_finish(tx: Tx, seq: int) -> None:
     for gate, _, held in tx.rows("finish.slots", seq):
         tx.run("finish.leave", gate, seq)
         if not (held and _inherit(tx, gate, owner)):
-            tx.run("finish.free", gate, 1)
+            tx.many("finish.free", [(gate, 1)])
     relane_family(tx, owner.run_id)
 
 
@@ -147,7 +147,7 @@ def _inherit(tx: Tx, gate: bytes, owner: _Run) -> bool:
     if heir is None:
         return False
     tx.run("finish.leave", slot, *heir)
-    tx.run("finish.free", slot, 1)
+    tx.many("finish.free", [(slot, 1)])
     tx.run("hold.take", gate, *heir)
     lane_after_first_start(tx, heir)
     return True

@@ -24,6 +24,9 @@ class Remembered:
         """Keep what is known only if it is what is stored. For the beginning of an admission."""
         if self._as_of is None or tx.floor_written != self._as_of:
             self.forget()
+        for gate in tx.gates_written:
+            self.gates.pop(gate, None)
+        tx.gates_written.clear()
 
     def lane(self, id: LaneId) -> tuple[Lane, Row] | None:
         """A lane and its row, with nothing loaded of its queues."""
@@ -42,6 +45,7 @@ class Remembered:
         self.units.update((unit.id, unit) for unit in changes.units)
         self.gates.update((gate.id, gate) for gate in changes.gates)
         self._as_of = tx.floor_written
+        tx.gates_written.clear()
 
     def forget(self) -> None:
         """Nothing is known."""

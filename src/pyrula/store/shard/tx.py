@@ -13,7 +13,7 @@ class Tx(Protocol):
     """One transaction. `now` is the store's time and `wall` the wall clock, both read after the lock was held (µs).
 
     floor_written: the same as in an earlier transaction of this `Tx` if nobody has written a lane, a unit or a gate
-    since, here or elsewhere; None: that is not known.
+    since, here or elsewhere, but for the gates in `gates_written`, which admission empties; None: that is not known.
     """
 
     now: int
@@ -21,6 +21,9 @@ class Tx(Protocol):
 
     @property
     def floor_written(self) -> object: ...
+
+    @property
+    def gates_written(self) -> set[bytes]: ...
 
     def rows(self, block: str, *params: Any) -> list[Row]:
         """All rows of one statement."""

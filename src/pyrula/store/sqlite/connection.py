@@ -25,26 +25,43 @@ _STATEMENTS = 128
 """Prepared statements that are kept: more than turns use, and few, as the driver looks through them for every row."""
 
 _WRITES = re.compile(r"\b(?:INTO|UPDATE|DELETE\s+FROM)\s+(?:lanes|units|gates)\b")
+"""Of statements that may write a lane, a unit or a gate."""
+_WRITES_A_GATE = re.compile(r"^UPDATE\s+gates\s[^;]*\sWHERE id = \?1\s*$", re.MULTILINE)
+"""Of those that write the gate which is their first parameter, and nothing else of these."""
+_GATES = 4096
+"""Gates written that are told apart."""
 Verb = Callable[[Tx], T]
 
 
 @cache
-def _floor_blocks() -> frozenset[str]:
-    """Statements that may write a lane, a unit or a gate."""
-    return frozenset(block for block, sql in statements("pyrula.store.sqlite").items() if _WRITES.search(sql))
+def _blocks_like(pattern: re.Pattern[str]) -> frozenset[str]:
+    return frozenset(block for block, sql in statements("pyrula.store.sqlite").items() if pattern.search(sql))
 
 
 class SqliteTx:
     """A `Tx` on one cursor. others_wrote: a number that changes when another connection has committed; wrote: one that
-    changes with each statement of this one that writes a lane, a unit or a gate, and when such are taken back."""
+    changes with each statement of this one that writes lanes, units or gates, other than the ones in `gates_written`,
+    and when such are taken back."""
 
-    __slots__ = ("_connection", "_cursor", "_floor", "_sql", "now", "others_wrote", "wall", "wrote")
+    __slots__ = (
+        "_connection",
+        "_cursor",
+        "_floor",
+        "_one_gate",
+        "_sql",
+        "gates_written",
+        "now",
+        "others_wrote",
+        "wall",
+        "wrote",
+    )
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
         self._sql = statements("pyrula.store.sqlite")
-        self._floor = _floor_blocks()
+        self._floor, self._one_gate = _blocks_like(_WRITES), _blocks_like(_WRITES_A_GATE)
+        self.gates_written: set[bytes] = set()
         self.now = self.wall = self.others_wrote = self.wrote = 0
 
     @property
@@ -63,8 +80,14 @@ class SqliteTx:
         return self._connection.changes()
 
     def many(self, block: str, params: Sequence[Row]) -> None:
-        if params:
-            self._cursor.executemany(self._text(block), params).fetchall()
+        if not params:
+            return
+        if block in self._one_gate and len(self.gates_written) < _GATES:
+            self.gates_written.update([row[0] for row in params])
+            sql = self._sql[block]
+        else:
+            sql = self._text(block)
+        self._cursor.executemany(sql, params).fetchall()
 
     def match(self, block: str, params: Iterable[Row]) -> list[Row]:
         return self._cursor.executemany(self._text(block), params).fetchall()
