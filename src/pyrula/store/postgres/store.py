@@ -58,6 +58,7 @@ class PostgresStore(ShardStore):
         self._tasks: set[asyncio.Task[None]] = set()
         self._records = Records()
         self._ends: set[asyncio.Event] = set()
+        self._getting_up: asyncio.Task[None] | None = None
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
 
@@ -194,6 +195,9 @@ class PostgresStore(ShardStore):
 
     def nudge(self) -> None:
         super().nudge()
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
         for ended in self._ends:
             ended.set()
 
@@ -215,23 +219,25 @@ class PostgresStore(ShardStore):
         self._begin_to_listen()
         self._ends.add(ended)
         try:
-            if not await self._lie_down():
-                await self.clock.wait(ended, timeout)
+            await self._lie_down()
+            await self.clock.wait(ended, timeout)
         finally:
             self._ends.discard(ended)
 
-    async def _lie_down(self) -> bool:
-        """Ask to be told of runs that end; True if that was not asked before, so that some may have ended."""
+    async def _lie_down(self) -> None:
+        """Ask to be told of runs that end. Who waits looks once that is written down: some may have ended before."""
+        while self._getting_up is not None:  # or what it takes back would be what is asked for now
+            await asyncio.wait((self._getting_up,))
         pid = self._pid
         if pid is None or self._sleep.waits:
-            return False
+            return
         self._sleep.waits = True
         try:
             await self.append(lambda tx: self._sleep.lie_down(tx, pid))
         except BaseException:  # a caller that gives up takes the question back with it
             self._sleep.waits = False
             raise
-        return True
+        self._tell_waiters()
 
     @property
     def _pid(self) -> int | None:
@@ -252,21 +258,23 @@ class PostgresStore(ShardStore):
             super().nudge()
             return
         self.nudge()
-        if text == END and not self._ends and self._sleep.waits:
-            self._sleep.waits = False
-            self._go_on(self._get_up())
+        if text == END and not self._ends and self._sleep.waits and self._getting_up is None:
+            self._getting_up = self._go_on(self._get_up())
 
     async def _get_up(self) -> None:
         """Nobody here waits for runs to end: don't be told of them."""
         try:
             await self.append(self._sleep.get_up)
         except (StoreBusy, StoreClosed, StoreUnavailable):
-            self._sleep.waits = True  # it is still written down, maybe
+            pass  # it is still written down, maybe: being told in vain costs little
+        finally:
+            self._sleep.waits, self._getting_up = False, None
 
-    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _wrote(self, touched: Touched) -> None:
         """In a pump's thread."""
