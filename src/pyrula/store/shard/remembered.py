@@ -12,7 +12,8 @@ _MOST = 4096
 
 
 class Remembered:
-    """Lanes, units and gates as they are stored, as long as nobody else writes any: then all is forgotten."""
+    """Lanes, units and gates as they are stored, as long as nobody else writes any: then all is forgotten, or of gates
+    that were written one by one those."""
 
     def __init__(self) -> None:
         self._as_of: object = None
