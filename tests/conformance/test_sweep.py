@@ -38,6 +38,16 @@ async def forget(store: Any, before: int | None = None) -> None:
     await write(store, all_of_it)
 
 
+async def come_back(hands: Hands, store: Store) -> None:
+    """Two runs join a key, of a limit of 1, whose lane was swept when its first run had ended."""
+    hands.declare("w", concurrency=Limit(key="k", max=1))
+    await hands.register()
+    await hands.submit("w", "a0", params={"k": "a"})
+    await hands.end(*await hands.turn())
+    await forget(store, before=0)
+    await hands.submit_many("w", ["a1", "a2"], k="a")
+
+
 async def left(store: Any) -> dict[str, int]:
     """Rows of what keys leave behind."""
     return {table: await write(store, lambda tx, table=table: _count(tx, table)) for table in _LEFT}
@@ -264,12 +274,7 @@ async def test_a_slot_given_back_in_the_turn_that_sweeps_is_counted_once(hands: 
 
 
 async def test_a_gate_stays_whose_lane_waits_for_a_worker_with_room(hands: Hands, store: Store) -> None:
-    hands.declare("w", concurrency=Limit(key="k", max=1))
-    await hands.register()
-    await hands.submit("w", "a0", params={"k": "a"})
-    await hands.end(*await hands.turn())
-    await forget(store, before=0)
-    await hands.submit_many("w", ["a1", "a2"], k="a")
+    await come_back(hands, store)
     assert await hands.turn(wanted=0) == []
     await forget(store)
     assert await hands.turn() == ["a1"]
@@ -310,12 +315,7 @@ async def test_a_gate_that_was_swept_is_steered_by_its_name(hands: Hands, store:
 
 
 async def test_a_unit_that_has_started_runs_since_is_kept(hands: Hands, store: Store) -> None:
-    hands.declare("w", concurrency=Limit(key="k", max=1))
-    await hands.register()
-    await hands.submit("w", "a0", params={"k": "a"})
-    await hands.end(*await hands.turn())
-    await forget(store, before=0)
-    await hands.submit_many("w", ["a1", "a2"], k="a")
+    await come_back(hands, store)
     await hands.turn()
     await write(store, lambda tx: sweep(tx, tx.now + 1))  # the lane that waits now is no reason to forget
     assert {name: n for name, n in (await left(store)).items() if n} == {"lanes": 1, "units": 1, "gates": 1}

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import psycopg
+from psycopg import sql
 
 from pyrula.store.open import open_store
 from pyrula.store.postgres.store import PostgresStore
@@ -40,7 +41,8 @@ async def test_a_wait_that_begins_as_the_last_one_is_taken_back_is_written_down(
     done, _ = await asyncio.wait((second,), timeout=0.3)
     last = await waiting(store) if done else second
     with psycopg.connect(url.partition("?")[0]) as connection:
-        found = connection.execute(f"SELECT count(*) FROM {schema}.sleepers WHERE worker = 0").fetchone()  # type: ignore[call-overload]  # a name of ours
+        waiting_clients = sql.SQL("SELECT count(*) FROM {}.sleepers WHERE worker = 0")
+        found = connection.execute(waiting_clients.format(sql.Identifier(schema))).fetchone()
     assert found == (1,)
     store.nudge()
     await last

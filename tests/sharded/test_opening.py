@@ -9,6 +9,7 @@ import pytest
 from pyrula.errors import ConfigurationError, ShardMismatch, StoreUnavailable
 from pyrula.policies import Limit
 from pyrula.store.open import open_store, store_exists
+from pyrula.store.sharded.store import ShardedStore
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
 from tests.sharded.places import key_on
@@ -77,8 +78,9 @@ async def test_a_shard_that_is_lost_while_a_process_is_at_it_is_not_made_anew(tm
         await store.runs(None, None, None, 9, None)
         lose(tmp_path, "b")
         assert await store.gate_page(None, None, "name", 9, 0) == []  # no turn has been taken
+        assert isinstance(store, ShardedStore)
         with pytest.raises(StoreUnavailable, match=r"b\.db.*moved or removed"):
-            store.shard(1).heartbeat("w1")  # type: ignore[attr-defined]  # of a ShardedStore
+            store.shard(1).heartbeat("w1")
     assert not (tmp_path / "b.db").exists()
     (tmp_path / "b.db").touch()  # what an earlier build, or another program, leaves where it found no file
     assert not store_exists(where[1])
@@ -90,7 +92,8 @@ async def test_a_shard_that_is_lost_while_a_process_is_at_it_is_not_made_anew(tm
 async def test_a_store_that_was_half_made_is_made(tmp_path: Path) -> None:
     where = urls(tmp_path, "a", "b", "c")
     store = open_store(where)
-    await store.shard(0).connect()  # type: ignore[attr-defined]  # of a ShardedStore
+    assert isinstance(store, ShardedStore)
+    await store.shard(0).connect()
     await store.close()
     async with open_store(where) as again:
         assert await again.check() == []
