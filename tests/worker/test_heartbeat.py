@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula.clock import SECOND, SystemClock
-from pyrula.errors import StoreUnavailable
+from pyrula.errors import StoreClosed, StoreUnavailable
 from pyrula.policies import Limit
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
@@ -84,7 +84,7 @@ async def test_a_loop_that_stalls_too_long_loses_its_leases_and_the_worker_start
 
 
 async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_lapses(
-    store: Any, client: WorkflowClient, registry: Registry, caplog: pytest.LogCaptureFixture
+    store: Any, client: WorkflowClient, registry: Registry
 ) -> None:
     stopped: list[float] = []
     began: list[float] = []
@@ -122,9 +122,27 @@ async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_laps
         cut.clear()
         assert await client.result(run_id, timeout=5) == "second life"
     assert len(began) == 2
-    assert [each.message for each in caplog.records].count(
-        next(each.message for each in caplog.records if "heartbeat" in each.message)
-    ) == 1  # it beats again and again, and says so once
+
+
+async def test_an_outage_is_told_once_and_its_end_where_it_has_one(
+    store: Any, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the outage is; and a store that was closed is not back."""
+    heartbeat = store.heartbeat
+    failures = [OSError("disk"), OSError("disk"), None, StoreUnavailable("away"), StoreClosed("closed")]
+
+    def failing(incarnation: str) -> bool:
+        failure = failures.pop(0) if failures else None
+        if failure is not None:
+            raise failure
+        return bool(heartbeat(incarnation))
+
+    store.heartbeat = failing
+    with caplog.at_level(logging.INFO, "pyrula.worker"):
+        async with Worker(store, registry, lease_seconds=1):
+            await until(lambda: not failures)
+    told = [each.message.partition(" of ")[2].partition(" ")[2] for each in caplog.records]
+    assert told == ["failed: disk", "gets through again", "failed: away"]
 
 
 async def test_a_heartbeat_that_the_store_keeps_waiting_does_not_keep_a_body_going(

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ _STUCK = 70
 """Exit code of a worker that gave up a thread it could not stop (EX_SOFTWARE): its supervisor starts it
 anew.
 """
+_LAST_WORDS_SECONDS = 2.0
+"""What may be said on the way out is said within these, or not at all."""
 _YOUNG = 50_000
 """Objects made beyond those that went before the collector looks: more than belong to a few hundred runs under way."""
 
@@ -101,6 +104,16 @@ def spare_collector() -> None:
 
 def _end_process(reason: str, stop_logs: Callable[[], None]) -> None:
     """A body's thread goes on and its lease can't be kept: only the end of the process stops it."""
-    stop_logs()  # what waits to be written says how it came to this
-    console(stderr=True).print(f"ending the process: {reason}", markup=False, style="red")
-    os._exit(_STUCK)
+    try:
+        last_words = threading.Thread(target=_say_why, args=(reason, stop_logs), daemon=True)
+        last_words.start()
+        last_words.join(_LAST_WORDS_SECONDS)  # and no longer: it may write to what nobody reads
+    finally:
+        os._exit(_STUCK)
+
+
+def _say_why(reason: str, stop_logs: Callable[[], None]) -> None:
+    try:
+        stop_logs()  # what waits to be written says how it came to this
+    finally:
+        console(stderr=True).print(f"ending the process: {reason}", markup=False, style="red")

@@ -141,24 +141,26 @@ class Heartbeat:
         """Renew; not `_well` if it has to be tried again soon."""
         try:
             with self._beating:
-                if not self._stop.is_set():
-                    self.beat()
+                if self._stop.is_set():
+                    return
+                self.beat()
         except StoreClosed:
             self._stop.set()
-        except PyrulaError as error:
-            level = (
-                logging.DEBUG if self._failing else logging.WARNING
-            )  # once for each outage, not for each beat
-            _log.log(level, "heartbeat of %s failed: %s", self._incarnation, " ".join(str(error).split()))
-            self._failing = True
-            return
-        except Exception:
-            _log.exception("heartbeat of %s failed", self._incarnation)
-            return
-        if self._failing:
-            self._failing = False
-            _log.info("heartbeat of %s gets through again", self._incarnation)
-        self._well = True
+        except Exception as error:
+            self._fail(error)
+        else:
+            if self._failing:
+                self._failing = False
+                _log.info("heartbeat of %s gets through again", self._incarnation)
+            self._well = True
+
+    def _fail(self, error: Exception) -> None:
+        """Say so once for each outage, not for each beat; with a traceback if nobody foresaw it."""
+        level = logging.DEBUG if self._failing else logging.WARNING
+        told = " ".join(str(error).split())
+        foreseen = isinstance(error, PyrulaError)
+        _log.log(level, "heartbeat of %s failed: %s", self._incarnation, told, exc_info=not foreseen)
+        self._failing = True
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if not self._stop.is_set() and not self._loop.is_closed():
