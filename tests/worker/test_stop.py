@@ -18,6 +18,23 @@ from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry, workflow
 from tests.worker.conftest import until
 
+Executing = tuple[Worker, asyncio.Task[None], str]
+
+
+@pytest.fixture
+async def executing(store: Store, client: WorkflowClient, registry: Registry) -> Executing:
+    """A worker, its run call, and the id of a run that it executes and that does not end by itself."""
+
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await asyncio.Event().wait()
+
+    worker = Worker(store, registry)
+    running = asyncio.ensure_future(worker.run())
+    run_id = await client.submit("long")
+    await until(lambda: worker.executing)
+    return worker, running, run_id
+
 
 async def test_bodies_that_end_within_the_grace_are_finished(
     store: Store, client: WorkflowClient, registry: Registry
@@ -63,34 +80,18 @@ async def test_bodies_that_outlast_the_grace_are_handed_back_with_their_slots(
         assert [await client.result(one, timeout=5) for one in ids] == [1, 1]
 
 
-async def test_a_shorter_grace_cuts_a_longer_one_short(
-    store: Store, client: WorkflowClient, registry: Registry
-) -> None:
-    @workflow(registry=registry)
-    async def long(ctx: Any) -> None:
-        await asyncio.Event().wait()
-
-    worker = Worker(store, registry)
-    running = asyncio.ensure_future(worker.run())
-    await client.submit("long")
-    await until(lambda: worker.executing)
+async def test_a_shorter_grace_cuts_a_longer_one_short(executing: Executing) -> None:
+    worker, running, _ = executing
     patient = asyncio.ensure_future(worker.stop(3600))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     await asyncio.wait_for(worker.stop(0), 5)
     await asyncio.gather(patient, running)
 
 
 async def test_a_cancelled_run_call_hands_back_at_once(
-    store: Store, client: WorkflowClient, registry: Registry
+    store: Store, client: WorkflowClient, executing: Executing
 ) -> None:
-    @workflow(registry=registry)
-    async def long(ctx: Any) -> None:
-        await asyncio.Event().wait()
-
-    worker = Worker(store, registry)
-    running = asyncio.ensure_future(worker.run())
-    run_id = await client.submit("long")
-    await until(lambda: worker.executing)
+    _, running, run_id = executing
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -143,16 +144,9 @@ async def test_a_body_that_catches_every_cancellation_is_given_up_in_time(regist
 
 
 async def test_an_abandoned_worker_writes_nothing_and_its_leases_last(
-    store: Store, client: WorkflowClient, registry: Registry
+    client: WorkflowClient, executing: Executing
 ) -> None:
-    @workflow(registry=registry)
-    async def long(ctx: Any) -> None:
-        await asyncio.Event().wait()
-
-    worker = Worker(store, registry)
-    running = asyncio.ensure_future(worker.run())
-    run_id = await client.submit("long")
-    await until(lambda: worker.executing)
+    worker, running, run_id = executing
     worker.abandon()
     await asyncio.wait((running,), timeout=5)
     assert running.done()
@@ -163,7 +157,7 @@ async def test_an_abandoned_worker_writes_nothing_and_its_leases_last(
 async def test_a_worker_that_ends_while_the_bodies_of_a_lost_life_do_is_not_born_again(
     store: Store, client: WorkflowClient, registry: Registry, end: str
 ) -> None:
-    began, may_end = asyncio.Event(), asyncio.Event()
+    began, told, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @workflow(registry=registry)
     async def lingers(ctx: Any) -> None:
@@ -171,6 +165,7 @@ async def test_a_worker_that_ends_while_the_bodies_of_a_lost_life_do_is_not_born
         try:
             await asyncio.Event().wait()
         finally:
+            told.set()
             await may_end.wait()
 
     worker = Worker(store, registry, lease_seconds=60)
@@ -180,15 +175,15 @@ async def test_a_worker_that_ends_while_the_bodies_of_a_lost_life_do_is_not_born
     before = await store.workers()
     assert worker._lives is not None
     worker._lives.turns.lose("the leases could not be renewed in time")
-    await asyncio.sleep(0.05)
-    ending = asyncio.ensure_future(worker.stop(10)) if end == "stopped" else None
+    await told.wait()
+    ending = []
     if end == "abandoned":
         worker.abandon()
-    await asyncio.sleep(0.05)
+    else:
+        ending.append(asyncio.ensure_future(worker.stop(10)))
+        await until(lambda: worker._lives is None or worker._lives.stopping)
     may_end.set()
-    await asyncio.wait_for(running, 5)
-    if ending is not None:
-        await asyncio.wait_for(ending, 5)
+    await asyncio.wait_for(asyncio.gather(running, *ending), 5)
     after = await store.workers()
     assert [row["incarnation"] for row in after] == (
         [row["incarnation"] for row in before] if end == "abandoned" else []

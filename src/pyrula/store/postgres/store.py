@@ -234,10 +234,11 @@ class PostgresStore(ShardStore):
         self._sleep.waits = True
         try:
             await self.append(lambda tx: self._sleep.lie_down(tx, pid))
-        except BaseException:  # a caller that gives up takes the question back with it
+        except BaseException:  # a caller that gives up takes the question back with it: others ask anew
             self._sleep.waits = False
             raise
-        self._tell_waiters()
+        finally:
+            self._tell_waiters()
 
     @property
     def _pid(self) -> int | None:
