@@ -14,6 +14,8 @@ from .oracle import audit
 GATE = b"gate"
 LIMIT_OF_1 = (1,)
 A_SECOND = 10**6
+A_RUN = A_SECOND // 5
+IN_TURN = ("ab" * 20, "ba" * 20)
 
 
 class Scene:
@@ -58,10 +60,17 @@ class Scene:
     def free(self, served):
         return self.rooms.get(served, 1000) - sum(workflow in served for workflow in self.held)
 
-    def end(self, workflow, served):
+    def end(self, workflow):
         """A run ends, and its worker looks for another in the same turn."""
         self.held.remove(workflow)
+        served = next(each for each in self.sets if workflow in each)
         return self.turn(served, tell=[lambda floor: floor.give_back(GATE)])
+
+    def execute(self, time):
+        """The run at a gate of one place executes for that long, and ends: which it was, and who starts."""
+        self.now += time
+        (workflow,) = self.held
+        return workflow, self.end(workflow)
 
     def everybody_looks(self):
         for served in self.rng.sample(self.sets, len(self.sets)):
@@ -78,16 +87,14 @@ class Scene:
 
 def ends_at_random(scene, events):
     for _ in range(events):
-        workflow = scene.rng.choice(scene.held)
-        served = next(each for each in scene.sets if workflow in each)
-        scene.end(workflow, served)
+        scene.end(scene.rng.choice(scene.held))
         scene.everybody_looks()
 
 
 def test_two_workers_behind_a_limit_of_one_take_it_in_turn():
     scene = Scene("a", "b")
     ends_at_random(scene, 40)
-    assert "".join(scene.order[1:]) in ("ab" * 20, "ba" * 20)
+    assert "".join(scene.order[1:]) in IN_TURN
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -116,8 +123,7 @@ def test_a_worker_that_does_not_come_is_waited_for_once_and_then_ever_more_seldo
     scene = Scene("a", "b", runs=20)
     idle, pauses = 0, []
     for _ in range(500):
-        scene.now += 200_000  # a run
-        if not scene.end("a", scene.sets[0]):
+        if not scene.execute(A_RUN)[1]:
             pauses.append(scene.wake())
             assert scene.turn(scene.sets[0]) == ["a"]
         scene.queue("a", 1)
@@ -132,9 +138,8 @@ def test_a_worker_that_takes_a_while_to_come_is_waited_for_as_long_as_it_takes()
     scene = Scene("a", "b")
     quick, slow = scene.sets
     for _ in range(80):
-        scene.now += 200_000  # a run
-        holder = scene.held[0]
-        if scene.end(holder, quick if holder == "a" else slow):
+        holder, started = scene.execute(A_RUN)
+        if started:
             continue
         if holder == "b":
             assert scene.turn(quick) == ["a"]
@@ -143,27 +148,25 @@ def test_a_worker_that_takes_a_while_to_come_is_waited_for_as_long_as_it_takes()
         while scene.now < comes and not scene.held:
             scene.now = min(scene.rows.gates[GATE].wake_at, comes)
             scene.turn(quick if scene.now < comes else slow)
-    assert "".join(scene.order[-40:]) in ("ab" * 20, "ba" * 20)
+    assert "".join(scene.order[-40:]) in IN_TURN
 
 
 def test_one_commit_that_takes_long_costs_nobody_his_turns():
     scene = Scene("a", "b")
     quick, slow = scene.sets
     for number in range(41):
-        scene.now += 200_000  # a run
-        holder = scene.held[0]
-        scene.end(holder, quick if holder == "a" else slow)
+        holder, _ = scene.execute(A_RUN)
         if number == 10:
             scene.now += 5 * WINDOW  # the file was locked all the while
         for served in (slow, quick) if holder == "a" else (quick, slow):
             scene.turn(served)
-    assert "".join(scene.order[1:41]) in ("ab" * 20, "ba" * 20)
+    assert "".join(scene.order[1:41]) in IN_TURN
 
 
 def test_a_worker_that_comes_again_after_it_was_away_gets_its_turns_again():
     scene = Scene("a", "b", runs=150)
     for _ in range(100):
-        if not scene.end("a", scene.sets[0]):
+        if not scene.end("a"):
             scene.wake()
             scene.turn(scene.sets[0])
     assert "b" not in scene.order
@@ -180,7 +183,7 @@ def test_nothing_is_left_for_a_worker_that_could_not_take_it(why):
     if why == "dead":
         scene.gone.add(scene.sets[1])
     for _ in range(20):
-        assert scene.end("a", scene.sets[0]) == ["a"]
+        assert scene.end("a") == ["a"]
 
 
 def test_what_others_have_no_room_for_is_taken_at_once():
@@ -193,26 +196,26 @@ def test_what_others_have_no_room_for_is_taken_at_once():
 def test_workers_of_the_same_workflows_never_wait_for_each_other():
     scene = Scene("a", "a")
     for _ in range(20):
-        assert scene.end("a", scene.sets[0]) == ["a"]
+        assert scene.end("a") == ["a"]
     assert scene.rows.gates[GATE].rota is None
     assert not scene.loader.calls["others"]
 
 
 def test_a_gate_forgets_its_turns_when_nobody_else_waits_there():
     scene = Scene("a", "b")
-    scene.end("a", scene.sets[0])
+    scene.end("a")
     assert scene.rows.gates[GATE].rota is not None
     for seq in sorted(scene.rows.queues.pop((b"b", False))):
         scene.turn(scene.sets[0], 0, tell=[lambda floor, seq=seq: floor.removed(b"b", seq)])
-    scene.end("a", scene.sets[0])
+    scene.end("a")
     assert scene.rows.gates[GATE].rota is None
 
 
 def test_a_waiter_that_is_cancelled_while_a_place_is_left_for_it_gives_it_back_at_once():
     scene = Scene("a", "b", runs=5)
-    scene.end("a", scene.sets[0])
+    scene.end("a")
     assert scene.held == ["a"]
-    assert scene.end("a", scene.sets[0]) == []
+    assert scene.end("a") == []
     queue = scene.rows.queues.pop((b"b", False))
     scene.turn(scene.sets[1], tell=[lambda floor: floor.removed(b"b", min(queue))])
     assert scene.changes.rung == {"a"}
@@ -222,10 +225,10 @@ def test_a_waiter_that_is_cancelled_while_a_place_is_left_for_it_gives_it_back_a
 def test_a_better_priority_goes_first_and_a_lower_one_is_waited_for_by_nobody():
     scene = Scene("a", "b", priorities={"a": 1, "b": 5}, runs=30)
     for _ in range(29):
-        assert scene.end("a", scene.sets[0]) == ["a"]
-    scene.end("a", scene.sets[0])
+        assert scene.end("a") == ["a"]
+    scene.end("a")
     scene.turn(scene.sets[1])
-    scene.end("b", scene.sets[1])
+    scene.end("b")
     scene.queue("a", 5, 1)
     scene.order.clear()
     ends_at_random(scene, 5)
@@ -281,9 +284,7 @@ def test_one_that_stays_away_costs_none_of_the_others_its_turns():
     present = scene.sets[:2]
     scene.order.clear()
     for _ in range(100):
-        scene.now += 50_000  # a run
-        holder = scene.held[0]
-        scene.end(holder, next(each for each in scene.sets if holder in each))
+        holder, _ = scene.execute(50_000)
         while not scene.held:
             for served in sorted(present, key=lambda each: holder not in each):  # who is ahead looks first
                 scene.turn(served)

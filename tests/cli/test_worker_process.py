@@ -121,7 +121,9 @@ def test_a_thread_that_can_not_be_stopped_ends_with_the_process(url, start, tmp_
 @pytest.mark.parametrize("logs", ["wait for a reader", "fail"])
 def test_a_process_that_has_to_end_ends_though_its_logs_cannot_be_written(logs):
     stop_logs = {"wait for a reader": "threading.Event().wait", "fail": "lambda: 1 / 0"}[logs]
-    code = f"import threading; from pyrula.cli.working import _end_process; _end_process('stuck', {stop_logs})"
+    code = (
+        f"import threading; from pyrula.cli.working import _end_process; _end_process('stuck', {stop_logs})"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30, check=False)
     assert ended.returncode == 70
     assert (b"ending the process: stuck" in ended.stderr) == (logs == "fail")

@@ -46,6 +46,23 @@ async def until(condition: Callable[[], Any], seconds: float = 10) -> float:
     return loop.time() - began
 
 
+def fails(
+    store: Any, name: str, *errors: Exception | None, when: Callable[..., object] = lambda *_: True
+) -> list[Exception | None]:
+    """Let the next calls of `store.name` (`when` its arguments are so) raise these errors in turn, None being none;
+    those that are left."""
+    call, left = getattr(store, name), list(errors)
+
+    def failing(*args: Any) -> Any:
+        error = left.pop(0) if left and when(*args) else None
+        if error is not None:
+            raise error
+        return call(*args)
+
+    setattr(store, name, failing)
+    return left
+
+
 @contextmanager
 def counted(store: Any, name: str) -> Iterator[list[Any]]:
     """Every first argument that `store.name` is called with."""

@@ -10,6 +10,7 @@ from pyrula.errors import RunFailed, ShardMismatch, StoreBusy, StoreUnavailable
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry, workflow
+from tests.worker.conftest import fails
 
 
 async def test_a_step_outlives_a_store_that_is_busy(
@@ -26,17 +27,10 @@ async def test_a_step_outlives_a_store_that_is_busy(
         value: int = await ctx.step(one)
         return value
 
-    record, failures = store.record, [StoreBusy("locked"), StoreBusy("locked")]
-
-    async def failing(*args: Any) -> Any:
-        if failures:
-            raise failures.pop()
-        return await record(*args)
-
-    store.record = failing
+    left = fails(store, "record", StoreBusy("locked"), StoreBusy("locked"))
     async with Worker(store, registry):
         assert await client.execute("body") == 1
-    assert ran == [1]
+    assert ran == [1] and left == []
 
 
 @pytest.mark.parametrize("call", ["run_child", "start_child"])
@@ -80,10 +74,7 @@ async def test_a_child_that_cannot_be_placed_fails_its_run(
 
     run_id = await client.submit("top")
 
-    async def refused(submissions: Any) -> Any:
-        raise ShardMismatch("its runs are elsewhere")
-
-    store.submit = refused
+    fails(store, "submit", ShardMismatch("its runs are elsewhere"))
     async with Worker(store, registry):
         with pytest.raises(RunFailed, match="elsewhere"):
             await client.result(run_id, timeout=10)

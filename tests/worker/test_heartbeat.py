@@ -21,7 +21,7 @@ from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.worker.heartbeat import judge
 from pyrula.workflows.workflow import Registry, workflow
-from tests.worker.conftest import until
+from tests.worker.conftest import fails, until
 
 
 @pytest.mark.parametrize(
@@ -128,19 +128,11 @@ async def test_an_outage_is_told_once_and_its_end_where_it_has_one(
     store: Any, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever the outage is; and a store that was closed is not back."""
-    heartbeat = store.heartbeat
-    failures = [OSError("disk"), OSError("disk"), None, StoreUnavailable("away"), StoreClosed("closed")]
-
-    def failing(incarnation: str) -> bool:
-        failure = failures.pop(0) if failures else None
-        if failure is not None:
-            raise failure
-        return bool(heartbeat(incarnation))
-
-    store.heartbeat = failing
+    disk, away, closed = OSError("disk"), StoreUnavailable("away"), StoreClosed("closed")
+    left = fails(store, "heartbeat", disk, disk, None, away, closed)
     with caplog.at_level(logging.INFO, "pyrula.worker"):
         async with Worker(store, registry, lease_seconds=1):
-            await until(lambda: not failures)
+            await until(lambda: not left)
     told = [each.message.partition(" of ")[2].partition(" ")[2] for each in caplog.records]
     assert told == ["failed: disk", "gets through again", "failed: away"]
 

@@ -8,19 +8,26 @@ from typing import Any
 
 import pytest
 
-from pyrula.errors import (
-    ConfigurationError,
-    RunCancelled,
-    RunFailed,
-    StoreBusy,
-)
+from pyrula.errors import ConfigurationError, RunCancelled, RunFailed, StoreBusy
 from pyrula.limiters import PollRate
 from pyrula.policies import Limit, Rate, Retry
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry, workflow
-from tests.worker.conftest import counted, until
+from tests.worker.conftest import counted, fails, until
+
+
+@pytest.fixture
+def gate(registry: Registry) -> asyncio.Event:
+    """Set, it lets the runs of `long` end."""
+    gate = asyncio.Event()
+
+    @workflow(registry=registry)
+    async def long(ctx: Any) -> None:
+        await gate.wait()
+
+    return gate
 
 
 async def test_a_run_is_executed_and_its_result_handed_in(
@@ -177,14 +184,8 @@ async def test_an_idle_worker_takes_no_turns(
 
 
 async def test_a_full_worker_does_not_turn_with_every_submit(
-    store: Store, client: WorkflowClient, registry: Registry
+    store: Store, client: WorkflowClient, registry: Registry, gate: asyncio.Event
 ) -> None:
-    gate = asyncio.Event()
-
-    @workflow(registry=registry)
-    async def long(ctx: Any) -> None:
-        await gate.wait()
-
     async with Worker(store, registry, max_concurrent_runs=1) as worker:
         await client.submit("long")
         await until(lambda: worker.executing == 1)
@@ -206,28 +207,16 @@ async def test_what_ended_is_handed_in_again_when_the_store_would_not_take_it(
         ran.append(1)
         return "done"
 
-    turn, failures = store.turn, [StoreBusy("locked"), OSError("disk"), StoreBusy("locked")]
-
-    async def failing(request: Any) -> Any:
-        if request.outcomes and failures:
-            raise failures.pop()
-        return await turn(request)
-
-    store.turn = failing
+    busy, disk = StoreBusy("locked"), OSError("disk")
+    left = fails(store, "turn", busy, disk, busy, when=lambda request: request.outcomes)
     async with Worker(store, registry):
         assert await client.execute("once") == "done"
-    assert ran == [1] and failures == []
+    assert ran == [1] and left == []
 
 
 async def test_limiters_hold_a_worker_and_can_be_changed_while_it_runs(
-    store: Store, client: WorkflowClient, registry: Registry
+    store: Store, client: WorkflowClient, registry: Registry, gate: asyncio.Event
 ) -> None:
-    gate = asyncio.Event()
-
-    @workflow(registry=registry)
-    async def long(ctx: Any) -> None:
-        await gate.wait()
-
     async with Worker(store, registry, limits={"worker": {"workflow": (2, None)}}) as worker:
         await client.submit_many("long", [{}] * 5)
         await until(lambda: worker.executing == 2)
