@@ -134,13 +134,17 @@ def _sync_wrapper(ctx, *args):
 
 @pytest.mark.parametrize("fn", [_plain, _generator, _async_generator, _sync_wrapper, len, int])
 def test_a_body_is_an_async_function(registry, fn):
-    assert "async def" in refused(registry, fn, name="w")
+    told = refused(registry, fn, name="w")
+    assert "async def" in told
+    assert ("without a `yield`" in told) is (fn is _async_generator)
 
 
 async def _without_context(): ...
 async def _only_keywords(*, ctx): ...
 async def _positional(ctx, a, /): ...
 async def _method(self, ctx): ...
+async def _ctx_forgotten(tenant_id: str): ...
+async def _ctx_last(events: list[dict], ctx): ...
 
 
 @pytest.mark.parametrize(
@@ -150,6 +154,8 @@ async def _method(self, ctx): ...
         (_only_keywords, "ctx"),
         (_positional, "positional-only"),
         (_method, "is a method"),
+        (_ctx_forgotten, "first parameter, 'tenant_id', is annotated as str, but it receives the context"),
+        (_ctx_last, "first parameter, 'events', is annotated as list[dict]"),
     ],
 )
 def test_a_body_takes_a_context_and_named_parameters(registry, fn, told):
@@ -256,6 +262,7 @@ def test_a_kafka_bound_workflow_declares_its_stream(registry):
         (body, {"stream": STREAM}, "takes no 'record'"),
         (triggered, {"schedule": Every(5)}, "'key', 'events', 'count' must be given"),
         (body, {"schedule": Cron("0 9 * * *", params={"tenant": "a"})}, "takes no 'tenant'"),
+        (body, {"schedule": Every(5, params={"account": 7})}, "params.account: expected str, got int"),
     ],
 )
 def test_a_body_that_would_fail_every_run_is_refused(registry, fn, policies, told):

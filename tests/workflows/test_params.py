@@ -26,6 +26,11 @@ class Line:
     amount: int = 1
 
 
+@dataclass
+class Anything:
+    it: object
+
+
 class Address(msgspec.Struct):
     city: str
 
@@ -125,6 +130,9 @@ def test_a_class_declared_below_the_body_is_found():
         (list[dict], [{}], [{}]),
         (Any, {"a": [1]}, {"a": [1]}),
         (object, [1], [1]),
+        (dict[str, object], {"a": [1, None]}, {"a": [1, None]}),
+        (list[Mapping[str, object]], [{"a": {}}], [{"a": {}}]),
+        (Anything, {"it": {"a": 1}}, Anything({"a": 1})),
         (str | datetime, "2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z"),
         (UUID | str, "plain", "plain"),
         (Line | Later, {"at": "2026-01-02T00:00:00Z"}, Later(datetime(2026, 1, 2, tzinfo=UTC))),

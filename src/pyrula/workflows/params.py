@@ -17,6 +17,8 @@ from pyrula.errors import ConfigurationError, InvalidParams, shown
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_JSON = (str, int, float, bool, bytes, list, tuple, dict)
+"""What a context is not: a first parameter that says it is one of these shows that ctx was forgotten."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Signature:
                 "on; write it as a function whose first parameter is ctx"
             )
         if rest and rest[0].kind in _POSITIONAL:
-            rest = rest[1:]  # the context
+            self._check_context(rest[0])
+            rest = rest[1:]
         elif not rest or rest[0].kind is not inspect.Parameter.VAR_POSITIONAL:
             raise ConfigurationError(
                 f"workflow {workflow!r}: body {fn.__qualname__} takes no context; "
@@ -62,6 +65,14 @@ class Signature:
             if parameter.kind in _NAMED
         )
         self._others = next((p.annotation for p in rest if p.kind is p.VAR_KEYWORD), inspect.Parameter.empty)
+
+    def _check_context(self, first: inspect.Parameter) -> None:
+        _, kind = _looked_up(first.annotation, self._fn)
+        if kind in _JSON or typing.get_origin(kind) in _JSON:
+            raise ConfigurationError(
+                f"workflow {self.workflow!r}: the body's first parameter, {first.name!r}, is annotated as "
+                f"{inspect.formatannotation(kind)}, but it receives the context; put ctx before it"
+            )
 
     def takes(self, name: str) -> bool:
         """Whether the body can receive a parameter of this name."""
@@ -158,6 +169,8 @@ def _convertible(kind: Any) -> bool:
 
 
 def _refuse(kind: type, value: object) -> Any:
+    if kind is object:  # within another type, as in dict[str, object]: anything goes
+        return value
     raise TypeError(f"no JSON value becomes a `{getattr(kind, '__qualname__', kind)}`")
 
 

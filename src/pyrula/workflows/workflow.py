@@ -9,7 +9,14 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from pyrula.errors import ConfigurationError, ConfigurationWarning, WorkflowNotFound, expect, shown
+from pyrula.errors import (
+    ConfigurationError,
+    ConfigurationWarning,
+    InvalidParams,
+    WorkflowNotFound,
+    expect,
+    shown,
+)
 from pyrula.kafka.stream import KafkaStream
 from pyrula.model.duration import Duration
 from pyrula.policies.check import refusal
@@ -217,9 +224,9 @@ def _decorate(
             f"{', '.join(sorted(_POLICIES))}, schedule, stream and registry"
         )
     if not inspect.iscoroutinefunction(body):
-        raise refusal(
-            name, "the body", body, "an `async def` function; blocking work goes into ctx.step(fn, …)"
-        )
+        without = " without a `yield`" if inspect.isasyncgenfunction(body) else ""
+        must = f"an `async def` function{without}; blocking work goes into ctx.step(fn, …)"
+        raise refusal(name, "the body", body, must)
     declared = declare(name, **policies)
     made = Workflow(
         name=name,
@@ -306,12 +313,11 @@ def _check_body(made: Workflow[..., Any]) -> None:
                 f"workflow {made.name!r}: its runs receive {', '.join(received)} of {source}, but {wrong}"
             )
     for schedule in made.schedules:
-        wrong = made.signature.misfit(schedule.params)
-        if wrong is not None:
+        try:  # by a signature that is thrown away: what its annotations name may be defined below the body
+            Signature(made.name, made.fn).check(schedule.params)
+        except InvalidParams as error:
             kind = type(schedule).__name__
-            raise ConfigurationError(
-                f"workflow {made.name!r}: {kind}.params is {shown(schedule.params)}, but {wrong}"
-            )
+            raise ConfigurationError(f"{error}; {kind}.params is {shown(schedule.params)}") from None
 
 
 def _warn_of_lost_keys(made: Workflow[..., Any]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from pyrula.model.duration import Duration
 from pyrula.model.payload import encode
 from pyrula.model.step import Entry
 from pyrula.workflows.body.call import Call, mark
@@ -13,6 +15,16 @@ from pyrula.workflows.prepare import named
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What a body may say about a child, as a client's `submit` takes it."""
+
+    run_id: str
+    priority: int
+    delay: Duration
+    run_at: datetime
+    expires_in: Duration
 
 
 async def run_child(

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, Unpack, cast, overload
 from uuid import UUID
 
 import msgspec
@@ -16,9 +16,10 @@ from pyrula.errors import ConfigurationError, shown
 from pyrula.model.duration import Duration, positive_us, to_us
 from pyrula.model.payload import decode
 from pyrula.policies.retry import NO_RETRY, Retry
-from pyrula.workflows.body.children import run_child, start_child
+from pyrula.workflows.body.children import SubmitOptions, run_child, start_child
 from pyrula.workflows.body.place import PLACE, Inside
 from pyrula.workflows.body.steps import Work, name_of, run_step
+from pyrula.workflows.named import A, Named
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body
@@ -163,22 +164,30 @@ class Context:
         return await self._body.wait("event", name, limit)
 
     async def run_child(
-        self, workflow: object, params: Mapping[str, Any] | None = None, **submit_options: Any
-    ) -> Any:
-        """Submit a run and wait for its result. workflow: a workflow, or its name. submit_options: as for a
-        client.
+        self,
+        workflow: Named[A],
+        params: Mapping[str, Any] | None = None,
+        **submit_options: Unpack[SubmitOptions],
+    ) -> A:
+        """Submit a run and wait for its result. workflow: a workflow, or its name. submit_options: run_id,
+        priority, delay, run_at, expires_in, as for a client.
 
         Raises what the child ended with: `RunFailed`, `RunCancelled`, `RunExpired`; `SlotDeadlock` if it
         would wait for ever for a slot that this run holds; and whatever a submit raises.
         """
-        return await run_child(self._body, workflow, params, submit_options)
+        answer: A = await run_child(self._body, workflow, params, {**submit_options})
+        return answer
 
     async def start_child(
-        self, workflow: object, params: Mapping[str, Any] | None = None, **submit_options: Any
+        self,
+        workflow: Named[Any],
+        params: Mapping[str, Any] | None = None,
+        **submit_options: Unpack[SubmitOptions],
     ) -> str:
-        """Submit a run and answer its id. A cancel of this run cancels it too. Raises what a submit
-        raises."""
-        return await start_child(self._body, workflow, params, submit_options)
+        """Submit a run and answer its id; else as `run_child`. A cancel of this run cancels it too. Raises
+        what a submit raises.
+        """
+        return await start_child(self._body, workflow, params, {**submit_options})
 
     # -- answers on the spot
 

@@ -19,14 +19,14 @@ from pyrula.workflows.client import limiting, steering
 from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
 from pyrula.workflows.client.waits import Waits
-from pyrula.workflows.workflow import Registry, Workflow, check_registry
+from pyrula.workflows.named import A, Named
+from pyrula.workflows.workflow import Registry, check_registry
 
 if TYPE_CHECKING:
     from pyrula.workflows.client.blocking import BlockingClient
 
 _MOST_GATES: Final = 1_000_000
-Name = str | Workflow[..., Any]
-"""A workflow, or the name of one that this process need not have imported."""
+Name = Named[Any]
 
 
 class WorkflowClient:
@@ -138,7 +138,7 @@ class WorkflowClient:
 
     async def execute(
         self,
-        workflow: Name,
+        workflow: Named[A],
         params: Mapping[str, Any] | None = None,
         *,
         timeout: Duration | None = None,
@@ -147,7 +147,7 @@ class WorkflowClient:
         delay: Duration | None = None,
         run_at: datetime | None = None,
         expires_in: Duration | None = None,
-    ) -> Any:
+    ) -> A:
         """Submit a run and wait for its result. Raises like `submit` and `result`; a wait that times out
         ends no run.
         """
@@ -160,7 +160,8 @@ class WorkflowClient:
             run_at=run_at,
             expires_in=expires_in,
         )
-        return await self.result(submitted, timeout)
+        answer: A = await self.result(submitted, timeout)
+        return answer
 
     async def result(self, run_id: str, timeout: Duration | None = None) -> Any:
         """Wait until the run has ended, and answer what its body returned.

@@ -1,0 +1,42 @@
+"""What a type checker knows of a user's program: what a workflow answers, and what a child may be told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mypy import api
+
+PROGRAM = """
+from typing import Any, assert_type
+from pyrula.workflows import Context, Limit, WorkflowClient, workflow
+
+@workflow
+async def plain(ctx: Context, n: int) -> list[int]:
+    return [n]
+
+@workflow(concurrency=Limit("n", 1))
+async def parent(ctx: Context) -> str:
+    assert_type(await ctx.run_child(plain, {"n": 1}, priority=1), list[int])
+    assert_type(await ctx.run_child("plain", {"n": 1}), Any)
+    assert_type(await ctx.start_child(plain, {"n": 1}), str)
+    await ctx.run_child(plain, prioritee=1)  # wrong
+    return "done"
+
+async def main(client: WorkflowClient) -> None:
+    assert_type(await client.execute(plain, {"n": 1}), list[int])
+    assert_type(await client.execute("plain", {"n": 1}), Any)
+    assert_type(client.blocking.execute(parent), str)
+    assert_type(await client.submit(plain), str)
+"""
+
+
+def test_a_type_checker_knows_what_a_workflow_answers_and_what_a_child_may_be_told(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    told, trouble, _ = api.run(
+        ["--strict", "--no-error-summary", "--python-executable", sys.executable, str(program)]
+    )
+    assert (trouble, told.count("error:")) == ("", 1), told
+    assert f"program.py:{PROGRAM[: PROGRAM.index('# wrong')].count(chr(10)) + 1}: error:" in told
+    assert '"prioritee"' in told
