@@ -336,6 +336,17 @@ async def test_a_body_that_is_refused_is_told_which_name_and_which_value(
             assert said in answer.json()["detail"]
 
 
+@pytest.mark.parametrize("levels", [100, 100_000])
+async def test_a_body_that_is_nested_too_deep_is_told_how_deep_it_may_be(
+    http: httpx.AsyncClient, levels: int
+) -> None:
+    body = b'{"number": ' + b"[" * levels + b"]" * levels + b"}"
+    answer = await http.post("/order", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "not_json")
+    assert "nested deeper than 100 levels" in answer.json()["detail"]
+    assert "recursion" not in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("site", ["shop.example", "https://shop.example/", "https://Shop.example", ""])
 async def test_a_site_that_no_browser_would_send_is_refused(make_app: Callable[..., App], site: str) -> None:
     with pytest.raises(ConfigurationError, match=r"scheme://host\[:port\]"):

@@ -207,6 +207,20 @@ async def test_the_page_is_used_without_a_mouse_and_lives_without_a_reload(
         assert it.wrong == []
 
 
+async def test_an_address_that_leads_nowhere_says_so(browser: Browser, make_app: Callable[..., App]) -> None:
+    async with serving(make_app()) as at, looking(browser) as it:
+        for path in ("/ui/nowhere", "/ui/nowhere/else", "/ui/workers/w1"):
+            await it.page.goto(f"{at}{path}")
+            await expect(it.page.locator("#main")).to_contain_text(f"There is no page at {path}")
+            assert await it.page.title() == "No such page · pyrula"
+        await it.page.get_by_role("link", name="Workers").click()
+        await expect(it.page.locator("#main")).to_contain_text("No worker is registered")
+        await expect(it.page.locator("#top .status")).to_have_text("live")
+        await it.page.go_back()
+        await expect(it.page.locator("#top .status")).to_have_text("")
+        assert it.wrong == []
+
+
 async def test_what_holds_a_worker_back_is_told_in_numbers(
     browser: Browser, make_app: Callable[..., App], store: Store, client: WorkflowClient
 ) -> None:

@@ -40,8 +40,8 @@ async def openapi(call: Call) -> Response:
     return Response(wire.encode(DESCRIPTION), media_type=wire.JSON, headers={"Cache-Control": "no-cache"})
 
 
-# The order is that of the routes: `/{name}`, which submits, comes last.
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
+# The order is that of the routes: `/{name}`, which submits, comes last.
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *runs.OPERATIONS,
     *gates.OPERATIONS,

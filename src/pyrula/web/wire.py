@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from pyrula.errors import NotJson, PayloadTooLarge, shown
-from pyrula.model.payload import check_json
+from pyrula.errors import NotJson, shown
+from pyrula.model.payload import parse
 from pyrula.model.run import Run, RunState
 from pyrula.store.protocol import Gate
 from pyrula.web.problems import Problem
@@ -114,10 +114,9 @@ def read_query(known: Sequence[Query], given: Mapping[str, str]) -> dict[str, An
 def read_body(kind: Any, data: bytes) -> Any:
     """A body as `kind`. Raises `Problem`: `not_json` for no JSON object, `invalid_payload` for another shape."""
     try:
-        plain = msgspec.json.decode(data or b"{}")
-        check_json(plain, "body")
-    except (msgspec.DecodeError, UnicodeError, RecursionError, NotJson, PayloadTooLarge) as error:
-        raise Problem("not_json", f"the body is no JSON that can be kept: {error}") from None
+        plain = parse(data or b"{}", "body", cap=None)
+    except NotJson as error:
+        raise Problem("not_json", str(error)) from None
     if not isinstance(plain, dict):
         raise Problem("not_json", f"the body is a JSON {_json_name(plain)}; send an object")
     if kind is dict:

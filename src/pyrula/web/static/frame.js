@@ -128,7 +128,7 @@ export function draw() {
     ? "Sign in"
     : route.view === "run" || route.view === "gate"
       ? route.watch.name || route.view
-      : (NAV.find(([id]) => id === route.view) || ["", "pyrula"])[1];
+      : (NAV.find(([id]) => id === route.view) || ["", "No such page"])[1];
   document.title = `${clip(name, 60)} · pyrula`;
   drawCharts();
 }

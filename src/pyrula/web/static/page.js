@@ -6,12 +6,16 @@ import { listenToKeys } from "./keys.js";
 import { onArrival, readRoute, route } from "./route.js";
 import { listen, session, signIn, signOut, unsure, unwatch, watch, whoLooks } from "./server.js";
 import { onSignIn } from "./views/sign_in.js";
-import { said } from "./words.js";
+import { clip, said } from "./words.js";
 import * as shown from "./shown.js";
 
 function arrive(moved) {
   if (readRoute()) shown.forget();
   shown.forgetProblem();
+  if (!route.view) {
+    const detail = `There is no page at ${clip(route.path, 200)}; the bar above leads to those there are.`;
+    shown.show({ problem: { detail } });
+  }
   drawTop();
   draw();
   const known = ["name", "key", "workflow", "state", "search", "sort", "cursor"];

@@ -12,6 +12,7 @@ export const NAV = [
 
 export let route = { view: "overview", path: "/ui", query: {} };
 
+/** The route of the address. view: null where there is none. */
 function parse() {
   const [, , view, name] = location.pathname.split("/");
   const query = Object.fromEntries(new URLSearchParams(location.search));
@@ -24,8 +25,8 @@ function parse() {
       watch: { name: decoded(name), ...(one === "gate" ? { key: query.key || "" } : {}) },
     };
   }
-  const known = NAV.find(([id]) => id === view);
-  return { view: known ? view : "overview", path: location.pathname, query, watch: query };
+  const known = view ? NAV.find(([id]) => id === view) : NAV[0];
+  return { view: known && !name ? known[0] : null, path: location.pathname, query, watch: query };
 }
 
 /** As it was meant, or as it was typed if that means nothing. */

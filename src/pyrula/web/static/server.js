@@ -83,7 +83,13 @@ let retryTimer = 0;
 const AGAIN = 1500; // ms until a live view that was refused is asked for again
 const PATIENCE = 2000; // ms of a first connection that need no word
 
+/** Have the live view come; view: null for none. */
 export function watch(view, query) {
+  if (!view) {
+    unwatch();
+    setConnected(null);
+    return;
+  }
   const address = withQuery("/ui/live", { view, ...query });
   if (address === sourceAddress && source) return;
   unwatch();
