@@ -144,7 +144,7 @@ def bare() -> dict[str, Any]:
 
 
 class Granted:
-    """A permit that is there: as `pyrula.temporal.gate.Reservation`, without a limiter."""
+    """A permit that is there: as `pyrula.temporal.permit.Permit`, without a limiter."""
 
     _asyncio_future_blocking = False
 

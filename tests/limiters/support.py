@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pyrula.clock import SECOND
 from pyrula.limiters import Hub
+from pyrula.limiters.asking import Ask, Group
 from pyrula.limiters.os import OsReadings
 
 
@@ -61,6 +62,35 @@ class FakeMachine(OsReadings):
 def made_hub(at: float = 0.0, machine: FakeMachine | None = None) -> tuple[Hub, HandClock]:
     clock = HandClock(at)
     return Hub(clock, machine or FakeMachine(), threaded=False), clock
+
+
+class Asked(Ask):
+    """Hands what it is told to `tell`: True that it is granted, False that it is to be looked at sooner."""
+
+    def __init__(self, limiter, kind, tell, group):
+        super().__init__(limiter, kind, group)
+        self.tell = tell
+
+    def told(self):
+        self.tell(True)
+
+    def sooner(self):
+        self.tell(False)
+
+
+class Guarded(Group):
+    """Pollers that may hold one more place when `allow` says so."""
+
+    def __init__(self, allow):
+        super().__init__()
+        self.allow = allow
+
+
+def asked(limiter, kind, tell, allow=None):
+    """One place, asked for."""
+    ask = Asked(limiter, kind, tell, Group() if allow is None else Guarded(allow))
+    limiter.ask(ask)
+    return ask
 
 
 def run_through(limiter, clock, kind, ready, *, until, step=0.001, check=0.5):

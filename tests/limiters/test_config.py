@@ -10,7 +10,7 @@ from pyrula.errors import ConfigurationError
 from pyrula.limiters import LimiterConfig, PollRate, cluster, node
 from pyrula.limiters.stats import Figure
 from pyrula.limiters.wire import changes_from_json, changes_to_json, config_from_json, config_to_json
-from tests.limiters.support import FakeMachine, made_hub
+from tests.limiters.support import FakeMachine, asked, made_hub
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_a_change_serves_those_who_wait():
     limiter = hub.worker("w", limits={"worker": {"workflow": (1, None)}})
     limiter.begin("workflow")
     told = []
-    limiter.ask("workflow", told.append)
+    asked(limiter, "workflow", told.append)
     limiter.set_config(limits={"worker": {"workflow": (2, None)}})
     assert told == [True]
-    limiter.ask("workflow", told.append)
+    asked(limiter, "workflow", told.append)
     limiter.set_config(limiter_check_frequency=0.1)
     assert told == [True, False]  # not yet, but the time to look may have moved
 

@@ -8,7 +8,7 @@ from pyrula.clock import SECOND
 from pyrula.errors import ConfigurationError
 from pyrula.limiters import PollRate
 from pyrula.limiters.leaky import Bucket
-from tests.limiters.support import made_hub, run_through
+from tests.limiters.support import asked, made_hub, run_through
 
 
 def test_one_poller_polls_at_even_gaps():  # field report 174
@@ -22,7 +22,7 @@ def test_those_who_wait_for_one_bucket_are_served_in_order_of_arrival():  # fiel
     hub, clock = made_hub()
     limiter = hub.worker("w", kinds=("workflow",), task_poller_limiter=PollRate(limit=5, time_window=1))
     served = []
-    asks = [limiter.ask("workflow", lambda granted, i=i: served.append(i)) for i in range(20)]
+    asks = [asked(limiter, "workflow", lambda granted, i=i: served.append(i)) for i in range(20)]
     assert asks[0].granted
     for tenth in range(1, 39):
         clock.to(tenth / 10)

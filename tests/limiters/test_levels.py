@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pyrula.clock import SECOND
 from pyrula.limiters import PollRate
-from tests.limiters.support import made_hub
+from tests.limiters.support import asked, made_hub
 
 
 def test_the_node_is_the_sum_of_its_clusters_and_a_cluster_of_its_workers():
@@ -129,11 +129,11 @@ def test_a_place_given_back_goes_to_who_waited_longest_and_not_to_who_gave_it():
     limits = {"node": {"nexus": (1, None)}}
     a, b = (hub.worker(name, kinds=("nexus",), limits=limits) for name in "ab")
     told = []
-    assert a.ask("nexus", told.append).granted
-    waiting = b.ask("nexus", lambda granted: told.append(("b", granted)))
+    assert asked(a, "nexus", told.append).granted
+    waiting = asked(b, "nexus", lambda granted: told.append(("b", granted)))
     assert not waiting.granted
     a.release("nexus")
-    again = a.ask("nexus", told.append)
+    again = asked(a, "nexus", told.append)
     assert waiting.granted and not again.granted
     assert told == [("b", True)]
     assert a.withdraw(again)
@@ -145,7 +145,7 @@ def test_who_waits_is_told_when_the_time_to_look_comes_sooner():
     told, free = [], [False]
     limiter = hub.worker("w", kinds=("nexus",), task_poller_limiter=PollRate(10, 1))
     limiter.reserve("nexus")
-    ask = limiter.ask("nexus", told.append, allow=lambda: free[0])
+    ask = asked(limiter, "nexus", told.append, allow=lambda: free[0])
     assert ask.look_at == 0.5 * SECOND
     free[0] = True
     clock.to(0.01)
@@ -221,8 +221,8 @@ def test_a_grant_is_told_though_what_is_looked_at_after_it_fails():
         return False
 
     a.reserve("workflow")
-    first = a.ask("workflow", told.append)
-    a.ask("workflow", told.append, allow=allow)
+    first = asked(a, "workflow", told.append)
+    asked(a, "workflow", told.append, allow=allow)
     broken.append(True)
     with pytest.raises(RuntimeError, match="on purpose"):
         a.release("workflow")

@@ -17,15 +17,3 @@ class Concurrency:
     running: int = 0
     reserved: int = 0
     arriving: int = 0
-
-    def change(self, running: int = 0, reserved: int = 0, arriving: int = 0) -> None:
-        """Add what is given; below zero is a fault of the caller and is refused."""
-        running, reserved, arriving = (
-            self.running + running,
-            self.reserved + reserved,
-            self.arriving + arriving,
-        )
-        if running < 0 or reserved < 0 or arriving < 0:
-            after = Concurrency(running, reserved, arriving)
-            raise AssertionError(f"a limiter counter fell below zero: {after}")
-        self.running, self.reserved, self.arriving = running, reserved, arriving

@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from pyrula.clock import SECOND, Clock, SystemClock, check_clock
@@ -55,14 +54,16 @@ class Hub:
         self.returned: deque[Callable[[], object]] = deque()
         """Places whose holder was lost: filled from anywhere, a finaliser too; the next turn settles them."""
         self._threaded = threaded
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        self.here = Turn(self, None)
+        """A turn of the present; every turn is, but where a caller says the time."""
         self.now = self.clock.monotonic()
         self._outbox: list[Callable[[], None]] = []
         self._listeners: tuple[Listener, ...] = ()
         self._limiters: weakref.WeakSet[Limiter] = weakref.WeakSet()
         self._clusters: dict[str, Level] = {}
         self._node = Level.of("node", "node", self.now, {})
-        self._next_edge = self._node.next_edge
+        self.next_edge = self._node.next_edge
         self._thread: threading.Thread | None = None
         self._due_changed = threading.Event()
         self.node = NodeLimits(self)
@@ -94,13 +95,13 @@ class Hub:
                 f"task_poller_pool_size: {shown(pool)} is refused; expected a whole number, 1 or more"
             )
         widths = time_windows(limiter_time_windows, kinds)
-        with self.turn() as now:
+        with self.here as now:
             levels = (Level.of("worker", worker_id, now, widths), self._cluster(cluster, now), self._node)
             limiter = Limiter(
                 self, levels, kinds=kinds, pool=pool, strict=strict, families_apart=families_apart
             )
             self._limiters.add(limiter)
-            self._next_edge = 0
+            self.next_edge = 0
         try:
             limiter.set_config(limits, task_poller_limiter, limiter_check_frequency)
         except BaseException:
@@ -110,7 +111,7 @@ class Hub:
 
     def cluster(self, name: str) -> ClusterLimits:
         """The cluster level of that name; its counters are made when it is first named."""
-        with self.turn() as now:
+        with self.here as now:
             self._cluster(name, now)
         return ClusterLimits(self, name)
 
@@ -121,12 +122,12 @@ class Hub:
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Hand every event to `listener`, on whatever thread it happens, until the returned call is made."""
-        with self.turn() as _:
+        with self.here as _:
             self._listeners = (*self._listeners, listener)
         self._keep_thread()
 
         def stop() -> None:
-            with self.turn() as _:
+            with self.here as _:
                 self._listeners = tuple(one for one in self._listeners if one is not listener)
             self._due_changed.set()
 
@@ -145,7 +146,7 @@ class Hub:
         """Close every limiter and let the thread end."""
         for limiter in tuple(self._limiters):
             limiter.close()
-        with self.turn() as _:
+        with self.here as _:
             self._listeners = ()
             thread = self._thread
         self._due_changed.set()
@@ -154,37 +155,13 @@ class Hub:
 
     # -- what limiters call
 
-    def turn(self, now: int | None = None) -> Turn:
+    def turn(self, now: int | None) -> Turn:
         """Hold the lock and know the time, which never steps back. What there is to tell is told after it."""
-        return Turn(self, now)
-
-    def enter(self, now: int | None) -> int:
-        """Take the lock; the time. `turn` calls it."""
-        self._lock.acquire()
-        try:
-            self.now = max(self.now, self.clock.monotonic() if now is None else now)
-        except BaseException:
-            self._lock.release()
-            raise
-        return self.now
-
-    def leave_turn(self) -> None:
-        """Give the lock back, then tell what there is to tell. `turn` calls it."""
-        outbox = self._outbox
-        if outbox:
-            self._outbox = []
-        self._lock.release()
-        for call in outbox:
-            call()
-        while self.returned:
-            try:
-                self.returned.popleft()()
-            except IndexError:  # another thread took the last one
-                break
+        return self.here if now is None else Turn(self, now)
 
     def roll(self, now: int) -> None:
         """Bring every level's windows up to `now`. Under the lock."""
-        if now < self._next_edge:
+        if now < self.next_edge:
             return
         kinds = {id(one.levels[0]): one.kinds for one in self._limiters}
         levels = self._levels()
@@ -194,19 +171,23 @@ class Hub:
                     running, width = level.counters[kind].held.running, ended.width / SECOND
                     count = ended.count
                     self.post(TaskCounter(level.level, level.name, kind, count, running, width, ended.at))
-        self._next_edge = min(level.next_edge for level in levels)
+        self.next_edge = min(level.next_edge for level in levels)
 
     def serve(self, now: int) -> None:
         """Grant what can be granted to those who wait, in the order they asked. Under the lock."""
         for ask in tuple(self.asks):
-            if ask.limiter.closed:
+            limiter, group = ask.limiter, ask.group
+            if limiter.closed:
+                continue
+            if group.held >= group.most:  # nearly all who wait at a busy worker, and each end comes by here
+                ask.look_at = now + limiter.check
                 continue
             looked_at = ask.look_at
-            if ask.limiter.try_grant(ask, now):
+            if limiter.try_grant(ask, now):
                 self.asks.remove(ask)
-                self._outbox.append(partial(ask.tell, True))
+                self._outbox.append(ask.told)
             elif ask.look_at < looked_at:  # whoever waits has set its alarm for later
-                self._outbox.append(partial(ask.tell, False))
+                self._outbox.append(ask.sooner)
 
     def drop(self, ask: Ask) -> None:
         """Let `ask` wait no longer. Under the lock."""
@@ -221,7 +202,7 @@ class Hub:
 
     def rest(self, limiter: Limiter, resting: bool) -> None:
         """Sample for `limiter` no longer, or again."""
-        with self.turn() as _:
+        with self.here as _:
             limiter.resting = resting
         self.watch({} if resting else limiter.limits.os)
 
@@ -247,27 +228,27 @@ class Hub:
     def _cluster(self, name: str, now: int) -> Level:
         if name not in self._clusters:
             self._clusters[name] = Level.of("cluster", name, now, {})
-            self._next_edge = 0
+            self.next_edge = 0
         return self._clusters[name]
 
     def _levels(self) -> tuple[Level, ...]:
         return (self._node, *self._clusters.values(), *(one.levels[0] for one in self._limiters))
 
     def _stats(self, level: Level) -> Stats:
-        with self.turn() as now:
+        with self.here as now:
             self.roll(now)
             return stats_of(level, LIMITABLES, {})
 
     def _resize(self, level: Level, windows: Mapping[str, Duration] | None) -> None:
         widths = time_windows(windows)
-        with self.turn() as now:
+        with self.here as now:
             self.roll(now)
             level.resize(widths, now)
-            self._next_edge = 0
+            self.next_edge = 0
         self._due_changed.set()
 
     def _forget_unwatched(self) -> None:
-        with self.turn() as _:
+        with self.here as _:
             self.sampler.keep({name for one in self._limiters for name in one.watched})
 
     def _next_due(self) -> int | None:
@@ -281,7 +262,7 @@ class Hub:
     def _keep_thread(self) -> None:
         if not self._threaded:
             return
-        with self.turn() as _:
+        with self.here as _:
             if self._thread is None and self._next_due() is not None:
                 self._thread = threading.Thread(target=self._run, name="pyrula-limiters", daemon=True)
                 self._thread.start()
@@ -291,7 +272,7 @@ class Hub:
         while True:
             self._due_changed.clear()
             self._forget_unwatched()
-            with self.turn() as now:
+            with self.here as now:
                 due = self._next_due()
                 if due is None:
                     self._thread = None
@@ -301,7 +282,7 @@ class Hub:
 
     def after_fork(self) -> None:
         """Start anew in a forked child: what the parent executes, the child does not."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._thread = None
         self._due_changed = threading.Event()
         self.asks, self._outbox = [], []
@@ -323,10 +304,32 @@ class Turn:
         self._now = now
 
     def __enter__(self) -> int:
-        return self._hub.enter(self._now)
+        """Take the lock; the time."""
+        hub = self._hub
+        hub.lock.acquire()
+        try:
+            now = hub.clock.monotonic() if self._now is None else self._now
+        except BaseException:
+            hub.lock.release()
+            raise
+        if now > hub.now:
+            hub.now = now
+        return hub.now
 
     def __exit__(self, *_: object) -> None:
-        self._hub.leave_turn()
+        """Give the lock back, then tell what there is to tell."""
+        hub = self._hub
+        outbox = hub._outbox
+        if outbox:
+            hub._outbox = []
+        hub.lock.release()
+        for call in outbox:
+            call()
+        while hub.returned:
+            try:
+                hub.returned.popleft()()
+            except IndexError:  # another thread took the last one
+                break
 
 
 class NodeLimits:

@@ -90,21 +90,30 @@ class Level:
             counter.window = counter.window.resize(width, now)
         self.next_edge = _first_edge(self.counters)
 
-    def change(
-        self, kind: str, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0
-    ) -> None:
-        """Add to the counters of `kind`; `began` goes into its window."""
-        counter = self.counters[kind]
-        counter.held.change(running, reserved, arriving)
-        if began:
-            counter.window = counter.window.add(began)
+
+def count(counters: Sequence[Counter], running: int, reserved: int, arriving: int, began: int) -> None:
+    """Add to what the levels count of one limitable, the worker's first; `began` goes into the windows.
+
+    Less than none is a fault of the caller and is refused: of the worker's, which are part of all wider levels'.
+    """
+    own = counters[0].held
+    if own.running + running < 0 or own.reserved + reserved < 0 or own.arriving + arriving < 0:
+        after = Concurrency(own.running + running, own.reserved + reserved, own.arriving + arriving)
+        raise AssertionError(f"a limiter counter fell below zero: {after}")
+    for counter in counters:
+        held = counter.held
+        held.running += running
+        held.reserved += reserved
+        held.arriving += arriving
+        counter.window.began += began
 
 
 class Listed(NamedTuple):
     """One limit that holds the polls for a kind; `mine`: it counts that very kind."""
 
-    level: Level
+    level: str
     limitable: str
+    counter: Counter
     most: int | None
     often: int | None
     mine: bool
@@ -122,7 +131,8 @@ def listed(
                 continue
             if families_apart and level.level == "worker" and family(limitable) != family(kind):
                 continue
-            found.append(Listed(level, limitable, most, often, mine))
+            counter = level.counters[limitable]
+            found.append(Listed(level.level, limitable, counter, most, often, mine))
     return tuple(found)
 
 
@@ -134,21 +144,20 @@ def room(listed: Sequence[Listed], own: int, *, now: int, check: int, strict: bo
     left: int | None = None
     why: list[LimitedBy] = []
     retry = now
-    for level, limitable, most, often, mine in listed:
-        counter = level.counters[limitable]
+    for level, limitable, counter, most, often, mine in listed:
         window, held = counter.window, counter.held
         promised = 0 if not mine else (held.reserved if strict else own)
         if most is not None:
             taken = held.running + promised
             if taken >= most:
-                why.append(LimitedBy(level.level, limitable, "concurrency", taken, most))
+                why.append(LimitedBy(level, limitable, "concurrency", taken, most))
                 retry = max(retry, now + check)
             elif mine and (left is None or most - taken < left):
                 left = most - taken
         if often is not None:
             taken = window.began + held.arriving + promised
             if taken >= often:
-                why.append(LimitedBy(level.level, limitable, "frequency", taken, often))
+                why.append(LimitedBy(level, limitable, "frequency", taken, often))
                 retry = max(retry, window.ends_at if window.began >= often else now + check)
             elif mine and (left is None or often - taken < left):
                 left = often - taken

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +14,12 @@ class Ended:
     count: int
 
 
-class FixedWindow(NamedTuple):
+@dataclass(slots=True)
+class FixedWindow:
     """Edges lie at whole `width`s from `opened`, the counter's creation; an edge belongs to the new window.
 
     Windows counted from the creation, not from the full minute or the first hit, never let more than twice
-    the limit into any span of one width. Times are µs of one monotonic clock.
+    the limit into any span of one width. Times are µs of one monotonic clock. `began` counts up in place.
     """
 
     opened: int
@@ -33,10 +33,6 @@ class FixedWindow(NamedTuple):
             return self, None
         ended = Ended(self.opened + self.width, self.width, self.began)
         return FixedWindow(self.opened + passed * self.width, self.width), ended
-
-    def add(self, n: int) -> FixedWindow:
-        """This window after `n` more began in it."""
-        return FixedWindow(self.opened, self.width, self.began + n)
 
     def resize(self, width: int, now: int) -> FixedWindow:
         """A window of another width that opens now and keeps the count: a change may not let a burst in."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pyrula.limiters.asking import Ask
+from pyrula.limiters.asking import Ask, Group
 from pyrula.limiters.config import (
     DEFAULT_CHECK_FREQUENCY,
     LimiterConfig,
@@ -19,7 +19,7 @@ from pyrula.limiters.config import (
 from pyrula.limiters.events import WaitStarted, WaitStopped
 from pyrula.limiters.holding import Hold, held_by
 from pyrula.limiters.leaky import Bucket
-from pyrula.limiters.levels import Level, LimitedBy, Listed, Room, listed, room
+from pyrula.limiters.levels import Level, LimitedBy, Listed, Room, count, listed, room
 from pyrula.limiters.stats import Figure, Stats, figures_of, stats_of
 from pyrula.model.duration import SECOND
 
@@ -58,11 +58,12 @@ class Limiter:
         """Limits of the machine about to be set: sampled before they hold."""
         self.closed = False
         self.resting = False
-        self.places: dict[str, int] = {}
-        """Places held for polls on their way, per group of pollers."""
+        self._counters = {
+            kind: tuple(level.counters[kind] for level in levels) for kind in levels[0].counters
+        }
         self._rate: PollRate | None = None
         self._check_seconds = DEFAULT_CHECK_FREQUENCY
-        self._check = microseconds("limiter_check_frequency", DEFAULT_CHECK_FREQUENCY)
+        self.check = microseconds("limiter_check_frequency", DEFAULT_CHECK_FREQUENCY)
         self._buckets: dict[str, Bucket] = {}
         self._holds: dict[str, Hold] = {}
         self._listed: dict[str, tuple[Listed, ...]] = {}
@@ -95,46 +96,35 @@ class Limiter:
             self._hold_places(kind, held, at)
             return held
 
-    def reserve_unpolled(self, kind: str, group: str) -> bool:
-        """Hold one place for an execution that comes without a poll, if there is room now."""
-        self.hub.freshen(None)
-        with self.hub.turn() as now:
-            self.hub.roll(now)
-            free = self._decide(kind, now, polled=False).n != 0
-            if free:
-                self._hold_places(kind, 1, now, group, polled=False)
-            return free
-
     def polled(self, kind: str, asked: int, got: int, *, stay_open: bool = False) -> None:
         """Of `asked` places held, `got` will `begin`; the rest came back empty and are free again.
 
         stay_open: empty polls go on waiting for work, so that the next `reserve` goes on with them.
         """
         if stay_open and asked > got:
-            with self.hub.turn() as _:
+            with self.hub.here as _:
                 if kind in self._buckets:
                     self._buckets[kind] = self._bucket(kind).stay_open(asked - got)
         self.release(kind, asked - got)
 
-    def release(self, kind: str, n: int = 1, group: str = "") -> None:
+    def release(self, kind: str, n: int = 1, group: Group | None = None) -> None:
         """Give back places that were held and will not be used."""
         if n:
             self._change(kind, reserved=-n, group=group)
 
-    def begin(self, kind: str, n: int = 1, *, reserved: bool | None = None, group: str = "") -> None:
+    def begin(
+        self, kind: str, n: int = 1, *, reserved: bool | None = None, group: Group | None = None
+    ) -> None:
         """`n` executions of `kind` begin; `reserved`: in places held before (None: while there are such)."""
-        with self.hub.turn() as now:
-            if self.closed:
-                return
-            places = min(n, self.levels[0].counters[kind].held.reserved) if reserved is None else n * reserved
-            self._add(kind, n, -places, 0, n)
-            self._unhold(group, places, now)
+        with self.hub.here as now:
+            places = min(n, self._counters[kind][0].held.reserved) if reserved is None else n * reserved
+            self._move(kind, now, n, -places, 0, n, group)
 
     def end(self, kind: str, n: int = 1) -> None:
         """`n` executions of `kind` ended."""
         self._change(kind, running=-n)
 
-    def arrive(self, kind: str, group: str = "") -> None:
+    def arrive(self, kind: str, group: Group | None = None) -> None:
         """One execution of `kind` runs in a place held before; `settle` tells whether it counts as begun."""
         self._change(kind, running=1, reserved=-1, arriving=1, group=group)
 
@@ -148,28 +138,32 @@ class Limiter:
 
     # -- waiting in line
 
-    def ask(
-        self,
-        kind: str,
-        tell: Callable[[bool], None],
-        *,
-        allow: Callable[[], bool] | None = None,
-        group: str = "",
-        now: int | None = None,
-    ) -> Ask:
-        """Ask for one place; see `Ask`. Those who wait for one limit are served in the order they asked."""
-        self.hub.freshen(now)
-        ask = Ask(self, kind, tell, allow, group)
-        with self.hub.turn(now) as at:
-            if self.hub.asks:
-                self.hub.serve(at)
-            if not self.try_grant(ask, at):
-                self.hub.asks.append(ask)
-        return ask
+    def ask(self, ask: Ask, now: int | None = None) -> bool:
+        """Ask for one place; whether it was granted at once. Those who wait are served in the order they asked."""
+        hub = self.hub
+        hub.freshen(now)
+        with hub.turn(now) as at:
+            if hub.asks:
+                hub.serve(at)
+            if self.try_grant(ask, at):
+                return True
+            hub.asks.append(ask)
+            return False
+
+    def ask_unpolled(self, ask: Ask) -> bool:
+        """Grant `ask`, for an execution that comes without a poll, if there is room now; it does not wait."""
+        self.hub.freshen(None)
+        with self.hub.here as now:
+            self.hub.roll(now)
+            if self._decide(ask.kind, now, polled=False).n == 0:
+                return False
+            self._hold_places(ask.kind, 1, now, ask.group, polled=False)
+            ask.granted, ask.granted_at = True, now
+            return True
 
     def withdraw(self, ask: Ask) -> bool:
         """Stop waiting; False if the place was granted before, which must then be released."""
-        with self.hub.turn() as _:
+        with self.hub.here as _:
             if not ask.granted:
                 self.hub.drop(ask)
             return not ask.granted
@@ -177,16 +171,18 @@ class Limiter:
     def leaves(self, ask: Ask) -> None:
         """The poll that `ask` was granted for leaves now: the next of its poller is spaced from here."""
         if self._rate is not None and ask.kind in self._buckets:
-            with self.hub.turn() as now:
+            with self.hub.here as now:
                 self._buckets[ask.kind] = self._bucket(ask.kind).later(ask.granted_at, now)
 
-    def force(self, ask: Ask) -> None:
-        """Grant `ask` whatever the limits say: for what must run so that its worker can stop."""
-        with self.hub.turn() as now:
-            if not ask.granted and not self.closed:
-                self.hub.drop(ask)
-                self._hold_places(ask.kind, 1, now, ask.group)
-                ask.granted = True
+    def force(self, ask: Ask) -> bool:
+        """Grant `ask` whatever the limits say, for what must run so that its worker can stop; False if it was."""
+        with self.hub.here as now:
+            if ask.granted or self.closed:
+                return False
+            self.hub.drop(ask)
+            self._hold_places(ask.kind, 1, now, ask.group)
+            ask.granted = True
+            return True
 
     def look(self, now: int | None = None) -> None:
         """Look whether those who wait may go on; to be called at their `look_at`."""
@@ -198,7 +194,7 @@ class Limiter:
 
     def get_config(self) -> LimiterConfig:
         """The configuration in force."""
-        with self.hub.turn() as _:
+        with self.hub.here as _:
             return LimiterConfig(self.limits.shape(), self._rate, self._check_seconds)
 
     def set_config(
@@ -215,12 +211,12 @@ class Limiter:
         rate = self._rate if task_poller_limiter is UNCHANGED else poll_rate(task_poller_limiter)
         seconds = self._check_seconds if limiter_check_frequency is UNCHANGED else limiter_check_frequency
         check = microseconds("limiter_check_frequency", seconds)
-        with self.hub.turn() as _:
+        with self.hub.here as _:
             self.soon = checked.os
         try:
             self.hub.watch(checked.os)
-            with self.hub.turn() as now:
-                self.limits, self._check, self._check_seconds = checked, check, check / SECOND
+            with self.hub.here as now:
+                self.limits, self.check, self._check_seconds = checked, check, check / SECOND
                 self._listed = {}
                 self._set_rate(rate)
                 self.hub.serve(now)
@@ -230,25 +226,25 @@ class Limiter:
 
     def stats(self) -> Stats:
         """The worker's counters, and what holds it back."""
-        with self.hub.turn() as now:
+        with self.hub.here as now:
             self.hub.roll(now)
             held = {kind: hold.reasons for kind, hold in self._holds.items()}
             return stats_of(self.levels[0], self.kinds, held)
 
     def figures(self) -> tuple[Figure, ...]:
         """What each limit that it lists is held against, at every level."""
-        with self.hub.turn() as now:
+        with self.hub.here as now:
             self.hub.roll(now)
             return figures_of(self.limits, self.levels, self.hub.sampler.values)
 
     def close(self) -> None:
         """Take the worker out of the hub: what it still counted is given back, who waits is not served."""
-        with self.hub.turn() as now:
+        with self.hub.here as now:
             if self.closed:
                 return
-            for kind, counter in self.levels[0].counters.items():
-                held = counter.held
-                self._add(kind, running=-held.running, reserved=-held.reserved, arriving=-held.arriving)
+            for counters in self._counters.values():
+                held = counters[0].held
+                count(counters, -held.running, -held.reserved, -held.arriving, 0)
             for kind in tuple(self._holds):
                 self._stop_hold(kind, now)
             self.closed = True
@@ -277,25 +273,26 @@ class Limiter:
 
     def try_grant(self, ask: Ask, now: int) -> bool:
         """Grant `ask` if its turn has come; else say when to look again. Under the hub's lock."""
-        if ask.allow is not None and not ask.allow():
-            ask.look_at = now + self._check
+        if not ask.group.allow():
+            ask.look_at = now + self.check
             return False
         found = self._look(ask.kind, now)
         if found.n == 0:
-            ask.look_at = min(found.retry_at or now + self._check, now + self._check)
+            ask.look_at = min(found.retry_at or now + self.check, now + self.check)
             return False
         self._hold_places(ask.kind, 1, now, ask.group)
         ask.granted, ask.granted_at = True, now
         return True
 
     def _look(self, kind: str, now: int) -> Room:
-        self.hub.roll(now)
+        if now >= self.hub.next_edge:
+            self.hub.roll(now)
         found = self._decide(kind, now)
         hold = self._holds.get(kind)
         if found.n == 0:
             if hold is None:
                 self._holds[kind] = Hold(now, found.limited_by)
-                delay = min(found.retry_at or 0, now + self._check) - now
+                delay = min(found.retry_at or 0, now + self.check) - now
                 reasons = tuple(held_by(found.limited_by))
                 self.hub.post(WaitStarted(self.worker_id, self.cluster, kind, delay / SECOND, reasons, now))
             else:
@@ -312,9 +309,9 @@ class Limiter:
             )
         found = room(
             self._listed[kind],
-            self.levels[0].counters[kind].held.reserved,
+            self._counters[kind][0].held.reserved,
             now=now,
-            check=self._check,
+            check=self.check,
             # A local activity's place is held while idle, and no poll ends that: it may hold no other worker.
             strict=self.strict and kind != "activity_direct",
         )
@@ -324,7 +321,7 @@ class Limiter:
         retry = found.retry_at or now
         if self.limits.os and (full := self.hub.sampler.held_by(self.limits.os)):
             why += full
-            retry = max(retry, now + self._check)
+            retry = max(retry, now + self.check)
         free = found.n
         if self._rate is not None and polled and kind not in UNPOLLED:
             bucket = self._bucket(kind)
@@ -347,19 +344,15 @@ class Limiter:
             self._buckets[kind] = Bucket.of(self._rate.interval, self.pool)
         return self._buckets[kind]
 
-    def _hold_places(self, kind: str, n: int, now: int, group: str = "", *, polled: bool = True) -> None:
+    def _hold_places(
+        self, kind: str, n: int, now: int, group: Group | None = None, *, polled: bool = True
+    ) -> None:
         if n:
-            self._add(kind, reserved=n)
-            self.places[group] = self.places.get(group, 0) + n
+            count(self._counters[kind], 0, n, 0, 0)
+            if group is not None:
+                group.held += n
             if self._rate is not None and polled and kind not in UNPOLLED:
                 self._buckets[kind] = self._bucket(kind).take(now, n)
-
-    def _unhold(self, group: str, places: int, now: int) -> None:
-        """Places went from a group: those who wait may have room, or an allowance, now."""
-        if places:
-            self.places[group] = self.places.get(group, 0) - places
-        if self.hub.asks:
-            self.hub.serve(now)
 
     def _change(
         self,
@@ -368,17 +361,28 @@ class Limiter:
         reserved: int = 0,
         arriving: int = 0,
         began: int = 0,
-        group: str = "",
+        group: Group | None = None,
     ) -> None:
-        with self.hub.turn() as now:
-            if self.closed:
-                return
-            self._add(kind, running, reserved, arriving, began)
-            self._unhold(group, -reserved, now)
+        with self.hub.here as now:
+            self._move(kind, now, running, reserved, arriving, began, group)
 
-    def _add(self, kind: str, running: int = 0, reserved: int = 0, arriving: int = 0, began: int = 0) -> None:
-        for level in self.levels:
-            level.change(kind, running, reserved, arriving, began)
+    def _move(
+        self,
+        kind: str,
+        now: int,
+        running: int,
+        reserved: int,
+        arriving: int,
+        began: int,
+        group: Group | None,
+    ) -> None:
+        if self.closed:
+            return
+        count(self._counters[kind], running, reserved, arriving, began)
+        if group is not None:
+            group.held += reserved
+        if self.hub.asks:  # there may be room for them now, or an allowance
+            self.hub.serve(now)
 
     def _stop_hold(self, kind: str, now: int) -> None:
         hold = self._holds.pop(kind)

@@ -18,7 +18,7 @@ from typing import Any
 from temporalio.bridge import worker as _native
 from temporalio.worker import SlotReserveContext, WorkerTuner, _tuning
 
-from pyrula.temporal.gate import Reservation
+from pyrula.temporal.permit import Permit, Unlimited
 from pyrula.temporal.slots import LimitedSupplier
 
 KINDS = (
@@ -38,8 +38,8 @@ class Crossing:
         self.mark_slot_used = supplier.mark_slot_used
         self.release_slot = supplier.release_slot
 
-    def reserve_slot(self, ctx: SlotReserveContext, created: Callable[[Reservation], object]) -> Reservation:
-        """A reservation; `created` takes what the SDK is to cancel when it gives up."""
+    def reserve_slot(self, ctx: SlotReserveContext, created: Callable[[Any], object]) -> Permit | Unlimited:
+        """A permit, granted or not; `created` takes what the SDK is to cancel when it gives up."""
         made = self._supplier.reserve(ctx)
         # Where the stop is told there is no need to: the SDK would cross once more for each permit, to cancel what
         # is granted, before its poll leaves.

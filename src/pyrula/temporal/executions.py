@@ -19,14 +19,9 @@ from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails, Workflo
 from temporalio.workflow import Info
 
 from pyrula.limiters import Limiter
+from pyrula.limiters.asking import Group
 
 REMEMBERED = 10_000
-
-
-class Arrival:
-    """A workflow task from the normal queue: an execution that begins, or one that is here already."""
-
-    settled = False
 
 
 class Lives:
@@ -34,19 +29,23 @@ class Lives:
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
-        self._arrivals: deque[Arrival] = deque()
+        self._arrivals: deque[object] = deque()
+        """Workflow tasks from the normal queue: an execution that begins, or one that is here already."""
         self._begun: OrderedDict[str, None] = OrderedDict()
         self._alive: set[object] = set()
         self._lock = threading.Lock()
 
-    def arrive(self, group: str) -> Arrival:
-        """A task came whose execution is not known yet: it counts as alive until that is known."""
-        arrival = Arrival()
+    def arrive(self, group: Group) -> object:
+        """A task came whose execution is not known yet: it counts as alive until that is known.
+
+        The answer stands for it when it departs.
+        """
+        arrival = object()
         self._limiter.arrive("workflow", group)
         self._arrivals.append(arrival)
         return arrival
 
-    def depart(self, arrival: Arrival) -> None:
+    def depart(self, arrival: object) -> None:
         """The task is over: if no execution was made for it, it was for one that lived here before."""
         try:
             self._arrivals.remove(arrival)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
 from pyrula.clock import SECOND
 from pyrula.limiters import Limiter
-from pyrula.limiters.asking import Ask
-from pyrula.temporal.permit import Group, Permit
+from pyrula.temporal.permit import Permit, Unlimited
+from pyrula.temporal.pollers import Pollers
 
 log = logging.getLogger(__name__)
 
@@ -29,142 +29,24 @@ LEAST_DELAY = SECOND // 1000
 FAILED_DELAY = SECOND // 2
 """When a limiter that failed is asked again, µs: the SDK would ask at once, thousands of times a second."""
 
-
-class Reservation:
-    """A request for one permit, granted or cancelled once, from any thread.
-
-    For asyncio it is a future (`asyncio.isfuture`), but that what is to be called when it is granted is called on the
-    thread that grants it, and never for one that is cancelled.
-    """
-
-    __slots__ = ("_ask", "_gate", "_over", "_permit", "_retry_at", "_then", "group")
-
-    _asyncio_future_blocking = False
-
-    def __init__(self, gate: Gate, group: Group | None) -> None:
-        self.group = group
-        self._gate = gate
-        self._ask: Ask | None = None
-        self._permit = Permit(None, gate.limiter) if group is None else None
-        self._over = group is None
-        self._then: Callable[[Reservation], object] | None = None
-        self._retry_at = 0
-
-    @property
-    def look_at(self) -> int:
-        """When to look again, µs of the hub's clock, as long as it waits."""
-        return self._retry_at if self._ask is None else self._ask.look_at
-
-    def ask(self) -> None:
-        """Ask the limiter, unless it was asked."""
-        group = self.group
-        if group is None or self._ask is not None:
-            return
-        try:
-            ask = self._gate.limiter.ask(group.kind, self._tell, allow=group.allow, group=group.name)
-        except Exception:
-            self._retry_at = self._gate.failed(group.name)
-            return
-        with self._gate.lock:
-            self._ask = ask
-            cancelled = self._over
-        if cancelled:
-            self._abandon(ask, group)
-        elif ask.granted:
-            self._grant()
-
-    def force(self) -> None:
-        """Have it granted whatever the limits say."""
-        if self._ask is not None:
-            self._gate.limiter.force(self._ask)
-            self._tell(self._ask.granted)
-
-    def add_done_callback(self, then: Callable[[Reservation], object], *, context: object = None) -> None:
-        """Call `then` once it is granted; to be called on the worker's loop."""
-        with self._gate.lock:
-            self._then = then
-            granted = self._permit is not None
-            if not self._over:
-                self._gate.waiting.add(self)
-        if granted:
-            self._hand_over(then)
-        else:
-            self._gate.watch(self)
-
-    def done(self) -> bool:
-        """Whether it was granted or cancelled."""
-        return self._over
-
-    def result(self) -> Permit:
-        """The permit, once. Raises CancelledError where there is none."""
-        with self._gate.lock:
-            permit, self._permit = self._permit, None
-        if permit is None:
-            raise asyncio.CancelledError
-        return permit
-
-    def cancel(self) -> bool:
-        """The SDK gives up: wait no longer, and give back what it did not take; whether it waited."""
-        waited = self.withdraw()
-        if waited:
-            self._gate.given_up()
-        return waited
-
-    def withdraw(self) -> bool:
-        """Wait no longer, and give back what nobody took; whether it waited."""
-        with self._gate.lock:
-            waited, self._over = not self._over, True
-            permit, self._permit = self._permit, None
-            self._gate.waiting.discard(self)
-        if permit is not None:
-            permit.free()
-        if waited and self._ask is not None and self.group is not None:
-            self._abandon(self._ask, self.group)
-        return waited
-
-    def _tell(self, granted: bool) -> None:
-        if granted:
-            self._grant()
-        else:
-            self._gate.sooner()
-
-    def _grant(self) -> None:
-        with self._gate.lock:
-            if self._ask is None or self._over or self.group is None:
-                return  # whoever asks has not the answer yet and comes here with it, or it was cancelled
-            self._over = True
-            self._gate.waiting.discard(self)
-        permit = Permit(self.group.place(), self._gate.limiter)
-        with self._gate.lock:
-            self._permit, then = permit, self._then
-        del permit
-        if then is not None:
-            self._hand_over(then)
-
-    def _hand_over(self, then: Callable[[Reservation], object]) -> None:
-        if self._ask is not None:
-            self._gate.limiter.leaves(self._ask)
-        then(self)
-
-    def _abandon(self, ask: Ask, group: Group) -> None:
-        if not self._gate.limiter.withdraw(ask):
-            self._gate.limiter.release(group.kind, group=group.name)
+NEVER = sys.maxsize
+"""µs."""
 
 
 class Gate:
-    """The reservations of one worker, until it stops."""
+    """The permits that one worker waits for, until it stops."""
 
     def __init__(self, limiter: Limiter) -> None:
         self.limiter = limiter
-        self.lock = threading.Lock()
-        self.waiting: set[Reservation] = set()
+        self.waiting: set[Permit] = set()
         self.announced = False
         """Whether the worker's stop will be told by `let_go`."""
         self._stopping = False
         self._letting_go: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0
+        self._alarm_at = NEVER
+        self._unlimited = Unlimited()
         self._told = False
 
     def open(self, announced: bool) -> None:
@@ -177,7 +59,7 @@ class Gate:
         for alarm in (self._letting_go, self._alarm):
             if alarm is not None:
                 alarm.cancel()
-        self._stopping, self._letting_go, self._alarm = False, None, None
+        self._stopping, self._letting_go, self._alarm, self._alarm_at = False, None, None, NEVER
         self.limiter.hub.returned.extend(one.withdraw for one in tuple(self.waiting))
 
     def let_go(self) -> None:
@@ -189,9 +71,11 @@ class Gate:
             loop = asyncio.get_running_loop()
             self._letting_go = loop.call_later(LET_GO_AFTER / SECOND, self._force_local)
 
-    def reserve(self, group: Group | None) -> Reservation:
+    def reserve(self, group: Pollers | None) -> Permit | Unlimited:
         """Ask for a permit of `group`, from any thread; of none there is always one."""
-        made = Reservation(self, group)
+        if group is None:
+            return self._unlimited
+        made = Permit(self, group)
         made.ask()
         if self._stopping and _local(made):
             made.force()
@@ -202,12 +86,13 @@ class Gate:
         if not self.announced:
             self._on_loop(self.let_go)
 
-    def watch(self, one: Reservation) -> None:
+    def watch(self, one: Permit) -> None:
         """Look again when `one` says. On the worker's loop."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._alarm = loop, None
-        self._set_alarm(one.look_at)
+            self._loop, self._alarm, self._alarm_at = loop, None, NEVER
+        if one.look_at < self._alarm_at:
+            self._set_alarm(one.look_at)
 
     def sooner(self) -> None:
         """Somebody is to look earlier than was said, from any thread."""
@@ -226,9 +111,9 @@ class Gate:
                 self._loop.call_soon_threadsafe(call)
 
     def _set_alarm(self, at: int) -> None:
+        if self._alarm_at <= at:
+            return
         if self._alarm is not None:
-            if self._alarm_at <= at:
-                return
             self._alarm.cancel()
         assert self._loop is not None
         delay = max(LEAST_DELAY, at - self.limiter.hub.clock.monotonic())
@@ -240,7 +125,7 @@ class Gate:
             self._set_alarm(one.look_at)
 
     def _ring(self) -> None:
-        self._alarm = None
+        self._alarm, self._alarm_at = None, NEVER
         waiting = tuple(self.waiting)
         if not waiting or self.limiter.closed:
             return
@@ -260,5 +145,5 @@ class Gate:
                 one.force()
 
 
-def _local(one: Reservation) -> bool:
-    return one.group is not None and one.group.kind == "activity_direct"
+def _local(one: Permit) -> bool:
+    return one.kind == "activity_direct"

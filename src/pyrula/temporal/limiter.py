@@ -17,103 +17,18 @@ from temporalio.worker import (
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from pyrula.errors import ConfigurationError, expect, shown
-from pyrula.limiters import LIMITABLES, Hub, Limiter, LimiterConfig, PollRate, Stats
+from pyrula.limiters import LIMITABLES, Hub, LimiterConfig, PollRate, Stats
 from pyrula.limiters import hub as process_hub
 from pyrula.limiters.config import DEFAULT_CHECK_FREQUENCY, Duration
 from pyrula.limiters.worker import UNCHANGED
 from pyrula.temporal.crossing import tuner
-from pyrula.temporal.executions import Arrival, CountingRunner, Lives
+from pyrula.temporal.executions import CountingRunner, Lives
 from pyrula.temporal.gate import Gate
-from pyrula.temporal.permit import Place
+from pyrula.temporal.pollers import ExecutionPollers, Pollers, SharedPollers
 from pyrula.temporal.running import FollowsWorker
 from pyrula.temporal.slots import LimitedSupplier
 
 DEFAULT_POOL = 5
-
-
-class Counted:
-    """A place whose execution lasts from the hand-over of its task to the answer."""
-
-    def __init__(self, limiter: Limiter, kind: str, group: str) -> None:
-        self._limiter, self._kind, self._group = limiter, kind, group
-
-    def use(self) -> None:
-        """Its execution begins."""
-        self._limiter.begin(self._kind, reserved=True, group=self._group)
-
-    def free(self, used: bool) -> None:
-        """Its execution ended, or it came to nothing."""
-        if used:
-            self._limiter.end(self._kind)
-        else:
-            self._limiter.release(self._kind, group=self._group)
-
-
-class Arriving:
-    """A place of the normal workflow queue: its execution lives on after the task."""
-
-    def __init__(self, limiter: Limiter, lives: Lives, group: str) -> None:
-        self._limiter, self._lives, self._group = limiter, lives, group
-        self._arrival: Arrival | None = None
-
-    def use(self) -> None:
-        """An execution arrives."""
-        self._arrival = self._lives.arrive(self._group)
-
-    def free(self, used: bool) -> None:
-        """Its task is over, or it came to nothing."""
-        if self._arrival is not None:
-            self._lives.depart(self._arrival)
-        else:
-            self._limiter.release("workflow", group=self._group)
-
-
-class Pollers:
-    """A group of at most `pool` open polls (None: it has no polls), and no permit beyond them.
-
-    The SDK keeps one more permit than it has polls; given out, it would double the rate of the bucket and
-    count one too many.
-    """
-
-    def __init__(self, limiter: Limiter, name: str, kind: str, pool: int | None) -> None:
-        self.limiter, self.name, self.kind, self.pool = limiter, name, kind, pool
-
-    def place(self) -> Place:
-        """What a permit of this group stands for."""
-        return Counted(self.limiter, self.kind, self.name)
-
-    def allow(self) -> bool:
-        """Whether a poll is free."""
-        return self.pool is None or self.limiter.places.get(self.name, 0) < self.pool
-
-
-class ExecutionPollers(Pollers):
-    """The pollers of the normal workflow queue, where executions are counted."""
-
-    def __init__(self, limiter: Limiter, name: str, pool: int | None, lives: Lives) -> None:
-        super().__init__(limiter, name, "workflow", pool)
-        self.lives = lives
-
-    def place(self) -> Place:
-        """What a permit of this group stands for."""
-        return Arriving(self.limiter, self.lives, self.name)
-
-
-class SharedPollers(Pollers):
-    """One of two groups that share a limit on workflow tasks: neither takes the last place from the other."""
-
-    def __init__(self, limiter: Limiter, name: str, pool: int, other: str, first: bool) -> None:
-        super().__init__(limiter, name, "workflow", pool)
-        self.other, self.first = other, first
-
-    def allow(self) -> bool:
-        """Whether a poll is free, and one place is left to the other group."""
-        if not super().allow():
-            return False
-        places = self.limiter.places
-        if places.get(self.other, 0) > 0 or (self.first and places.get(self.name, 0) == 0):
-            return True
-        return self.limiter.places_left("workflow") != 1
 
 
 class WorkerLimiter:
@@ -250,8 +165,7 @@ class WorkerLimiter:
 
     def _workflow_supplier(self) -> LimitedSupplier:
         if self._counts_tasks:
-            normal = SharedPollers(self._limiter, "workflow", self._pool, "workflow sticky", True)
-            sticky = SharedPollers(self._limiter, "workflow sticky", self._pool, "workflow", False)
+            normal, sticky = SharedPollers.pair(self._limiter, self._pool)
             eager = self._pollers("workflow eager", "workflow", None)
             return LimitedSupplier(
                 self._gate, lambda ctx: sticky if ctx.is_sticky else normal, lambda ctx: eager

@@ -16,8 +16,9 @@ from temporalio.worker import (
     SlotReserveContext,
 )
 
-from pyrula.temporal.gate import Gate, Reservation
-from pyrula.temporal.permit import Group, Permit
+from pyrula.temporal.gate import Gate
+from pyrula.temporal.permit import Permit, Unlimited
+from pyrula.temporal.pollers import Pollers
 from pyrula.temporal.waiting import settled
 
 
@@ -27,34 +28,38 @@ class LimitedSupplier(CustomSlotSupplier):
     def __init__(
         self,
         gate: Gate,
-        group: Callable[[SlotReserveContext], Group | None],
-        eager: Callable[[SlotReserveContext], Group | None],
+        group: Callable[[SlotReserveContext], Pollers | None],
+        eager: Callable[[SlotReserveContext], Pollers | None],
     ) -> None:
         self.gate = gate
         self._group = group
         self._eager = eager
 
-    def reserve(self, ctx: SlotReserveContext) -> Reservation:
+    def reserve(self, ctx: SlotReserveContext) -> Permit | Unlimited:
         """Ask for a permit, from any thread; no group is never held back."""
         return self.gate.reserve(self._group(ctx))
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:
         """A permit as soon as the worker is under all its limits. Raises nothing but CancelledError."""
-        return await settled(self.reserve(ctx), self.gate.limiter.hub.returned.append)
+        one = self.reserve(ctx)
+        if isinstance(one, Unlimited):
+            return one
+        return await settled(one, self.gate.limiter.hub.returned.append)
 
     def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:
         """A permit for what comes without a poll, if there is room now."""
         group = self._eager(ctx)
-        if group is None or not self.gate.limiter.reserve_unpolled(group.kind, group.name):
+        if group is None:
             return None
-        return Permit(group.place(), self.gate.limiter)
+        one = Permit(self.gate, group)
+        return one if self.gate.limiter.ask_unpolled(one) else None
 
     def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
         """The task is handed out."""
-        assert isinstance(ctx.permit, Permit)
+        assert isinstance(ctx.permit, (Permit, Unlimited))
         ctx.permit.use()
 
     def release_slot(self, ctx: SlotReleaseContext) -> None:
         """The task is done, or there was none."""
-        assert isinstance(ctx.permit, Permit)
+        assert isinstance(ctx.permit, (Permit, Unlimited))
         ctx.permit.free()

@@ -1,4 +1,4 @@
-"""Awaits a reservation in a coroutine, which the SDK may cancel from a foreign thread.
+"""Awaits a permit in a coroutine, which the SDK may cancel from a foreign thread.
 
 At shutdown the SDK's native thread calls `Task.cancel()`. With asyncio's debug mode on, any ordinary future
 that the task awaits then refuses the foreign thread, the thread panics and shutdown never ends. `LoopFuture`
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from pyrula.temporal.gate import Reservation
 from pyrula.temporal.permit import Permit
 
 
@@ -47,7 +46,7 @@ class LoopFuture(asyncio.Future[None]):
             self.set_result(None)
 
 
-async def settled(one: Reservation, later: Callable[[Callable[[], object]], object]) -> Permit:
+async def settled(one: Permit, later: Callable[[Callable[[], object]], object]) -> Permit:
     """The permit of `one` as soon as it is granted; `later` takes what a finaliser may not do itself.
 
     Raises CancelledError, and nothing else.
@@ -55,7 +54,7 @@ async def settled(one: Reservation, later: Callable[[Callable[[], object]], obje
     loop = asyncio.get_running_loop()
     future = LoopFuture(loop=loop)
 
-    def wake(_: Reservation) -> None:
+    def wake(_: Permit) -> None:
         with suppress(RuntimeError):  # a closed loop: whoever waited is gone
             loop.call_soon_threadsafe(future.wake)
 
