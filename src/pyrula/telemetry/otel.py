@@ -21,7 +21,7 @@ from pyrula.telemetry.wrapped import Wrapped
 
 try:
     from opentelemetry import trace
-    from opentelemetry.context import Context, attach, detach
+    from opentelemetry.context import Context, attach
     from opentelemetry.propagate import extract, inject
     from opentelemetry.trace import (
         Span,
@@ -30,8 +30,9 @@ try:
         StatusCode,
         Tracer,
         TracerProvider,
-        set_span_in_context,
     )
+
+    from pyrula.telemetry.current import with_current
 except ModuleNotFoundError as error:
     raise missing("pyrula.telemetry.otel", error, "otel") from None
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyrula.telemetry.spans import Spans
 
 _NAME = "pyrula"
+_CONSUMER = SpanKind.CONSUMER
 _NOWHERE = Context()
 _NOTHING = contextlib.nullcontext()
 
@@ -69,12 +71,12 @@ class Tracing:
         spans = self._light or self._look()
         span: Span
         if spans is not None:
-            span = spans.start(name, SpanKind.CONSUMER, above, attributes)
+            span = spans.start(name, _CONSUMER, above, attributes)
         else:
-            span = self._tracer.start_span(name, above, SpanKind.CONSUMER, attributes)
+            span = self._tracer.start_span(name, above, _CONSUMER, attributes)
         if span.is_recording():
             self._spans[claim.lease] = span
-        context.run(attach, set_span_in_context(span, above))
+        context.run(attach, with_current(span, above))
 
     def ended(self, claim: Claim, outcome: Outcome | None) -> None:
         """Close it, with what came of it."""
@@ -96,7 +98,7 @@ class Tracing:
             return _NOTHING
         attributes = {"pyrula.run_id": claim.run_id, "pyrula.step": name}
         if self._light is not None:
-            return _Current(self._light.under(above.get_span_context(), f"step {name}", attributes))
+            return self._light.under(above.get_span_context(), f"step {name}", attributes)
         return self._tracer.start_as_current_span(f"step {name}", attributes=attributes)
 
     @property
@@ -110,26 +112,6 @@ class Tracing:
 
             self._light = light(self._tracer, self._clock)
         return self._light
-
-
-class _Current:
-    """A span that is the current one of a block, and ends with it; what the block raises is recorded."""
-
-    __slots__ = ("_span", "_token")
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-
-    def __enter__(self) -> Span:
-        self._token = attach(set_span_in_context(self._span))
-        return self._span
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        detach(self._token)
-        if isinstance(error, Exception):
-            self._span.record_exception(error)
-            self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
-        self._span.end()
 
 
 class _Traced(Wrapped):

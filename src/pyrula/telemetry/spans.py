@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from opentelemetry.attributes import BoundedAttributes
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, Tracer
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
-from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, StaticSampler
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import (
     Link,
@@ -26,14 +26,24 @@ from opentelemetry.trace import (
     Status,
     StatusCode,
     TraceFlags,
+    TraceState,
     get_current_span,
 )
 
 from pyrula.clock import Clock
+from pyrula.telemetry.current import with_current
 
 _FLAGS = tuple(map(TraceFlags, range(4)))
 """By value: sampled or not, with a random trace id or not."""
 _UNSET = Status(StatusCode.UNSET)
+_INTERNAL, _SAMPLE, _DROP = SpanKind.INTERNAL, Decision.RECORD_AND_SAMPLE, Decision.DROP
+"""Looked up once: to ask an enum for its member is a call."""
+_NO_STATE = TraceState()
+_AS_EXPECTED = tuple.__new__(SpanContext, (1, 2, False, _FLAGS[1], _NO_STATE, True)) == SpanContext(
+    1, 2, False, _FLAGS[1], _NO_STATE
+)
+"""Whether a span's context is the tuple that this module takes it for."""
+_S = TypeVar("_S", bound="LightSpan")
 _PLAIN = frozenset((str, bool, int, float))
 """Types of values that need no check."""
 _DEAF = frozenset((BatchSpanProcessor, SimpleSpanProcessor))
@@ -43,6 +53,12 @@ _DEAF = frozenset((BatchSpanProcessor, SimpleSpanProcessor))
 class LightSpan(Span, ReadableSpan):
     """A span of the API, all of it, that is recorded. What most spans never have is made when they do. Once it has
     ended nothing changes it, and processors and exporters are given it as it is."""
+
+    _instrumentation_info = None
+    _events: Any = ()
+    _links: Any = ()
+    _status = _UNSET
+    _plain = True
 
     def __init__(
         self,
@@ -57,12 +73,8 @@ class LightSpan(Span, ReadableSpan):
         self._context: SpanContext = context
         self._parent = parent
         self._resource, self._instrumentation_scope = spans.resource, spans.scope
-        self._instrumentation_info = None
         self._attributes: Any = attributes
-        self._plain = self._open = True
-        self._events: Any = ()
-        self._links: Any = ()
-        self._status = _UNSET
+        self._open = True
         self._end_time = None
         self._start_time = spans.now()
 
@@ -141,12 +153,30 @@ class LightSpan(Span, ReadableSpan):
             self._links = BoundedList.from_seq(limits.max_links, self._links)
 
 
+class StepSpan(LightSpan):
+    """A span that is the current one of a block, and ends with it; what the block raises is recorded."""
+
+    def __enter__(self) -> Span:
+        self._token = attach(with_current(self, get_current()))
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        detach(self._token)
+        if isinstance(error, Exception):
+            self.record_exception(error)
+            self.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        self.end()
+
+
 class Spans:
     """Makes spans in the place of an SDK tracer, with its sampler, its ids and its processors."""
 
     def __init__(self, tracer: Tracer, clock: Clock) -> None:
-        self._tracer, self._clock = tracer, clock
+        self._tracer, self._wall = tracer, clock.wall
         self._ids = tracer.id_generator
+        self._takes_all = _takes_all(tracer.sampler)
+        self._processors: Sequence[Any] = ()
+        self._hear_of_starts: Sequence[Any] = ()
         self.limits: Any = tracer._span_limits
         self.scope = tracer._instrumentation_scope
         random = getattr(self._ids, "is_trace_id_random", None)  # since 1.40
@@ -154,7 +184,7 @@ class Spans:
 
     def now(self) -> int:
         """ns since 1970, as spans have it."""
-        return self._clock.wall() * 1000
+        return self._wall() * 1000
 
     @property
     def resource(self) -> Any:
@@ -171,28 +201,37 @@ class Spans:
             trace_id, flags = self._ids.generate_trace_id(), self._root_flags
         else:
             trace_id, flags = parent.trace_id, parent.trace_flags & 2
+        if parent is None and self._takes_all:
+            its = self._context(trace_id, _FLAGS[flags | TraceFlags.SAMPLED], _NO_STATE)
+            return self._begun(LightSpan(self, name, kind, its, None, attributes), context)
         sampled = self._tracer.sampler.should_sample(context, trace_id, name, kind, attributes, ())
-        if sampled.decision is Decision.RECORD_AND_SAMPLE:
+        if sampled.decision is _SAMPLE:
             flags |= TraceFlags.SAMPLED
-        its = SpanContext(trace_id, self._ids.generate_span_id(), False, _FLAGS[flags], sampled.trace_state)
-        if sampled.decision is Decision.DROP:
+        its = self._context(trace_id, _FLAGS[flags], sampled.trace_state or _NO_STATE)
+        if sampled.decision is _DROP:
             return NonRecordingSpan(its)
         if sampled.attributes:  # a sampler may add some; those it was asked about are among them
             attributes = dict(sampled.attributes)
         return self._begun(LightSpan(self, name, kind, its, parent, attributes), context)
 
-    def under(self, parent: SpanContext, name: str, attributes: dict[str, Any]) -> LightSpan:
+    def under(self, parent: SpanContext, name: str, attributes: dict[str, Any]) -> StepSpan:
         """A span under one that is recorded, as that is: the sampler is not asked again."""
-        its = SpanContext(
-            parent.trace_id, self._ids.generate_span_id(), False, parent.trace_flags, parent.trace_state
-        )
-        return self._begun(LightSpan(self, name, SpanKind.INTERNAL, its, parent, attributes), None)
+        its = self._context(parent.trace_id, parent.trace_flags, parent.trace_state)
+        return self._begun(StepSpan(self, name, _INTERNAL, its, parent, attributes), None)
 
-    def _begun(self, span: LightSpan, context: Context | None) -> LightSpan:
-        processors: Sequence[Any] = getattr(self._tracer.span_processor, "_span_processors", ())
-        for processor in processors:
-            if type(processor) not in _DEAF:
-                processor.on_start(span, parent_context=context)
+    def _context(self, trace_id: int, flags: TraceFlags, state: TraceState) -> SpanContext:
+        span_id = self._ids.generate_span_id()
+        if _AS_EXPECTED:  # no ids to be checked that were just made
+            return tuple.__new__(SpanContext, (trace_id, span_id, False, flags, state, True))
+        return SpanContext(trace_id, span_id, False, flags, state)
+
+    def _begun(self, span: _S, context: Context | None) -> _S:
+        processors = getattr(self._tracer.span_processor, "_span_processors", ())
+        if processors is not self._processors:  # another was added
+            self._processors = processors
+            self._hear_of_starts = [each for each in processors if type(each) not in _DEAF]
+        for processor in self._hear_of_starts:
+            processor.on_start(span, parent_context=context)
         return span
 
     def ended(self, span: LightSpan) -> None:
@@ -206,6 +245,13 @@ class Spans:
         most = limits.max_event_attributes if event else limits.max_span_attributes
         longest = limits.max_attribute_length if event else limits.max_span_attribute_length
         return BoundedAttributes(most, dict(attributes or {}), immutable=True, max_value_len=longest)
+
+
+def _takes_all(sampler: Sampler) -> bool:
+    """Whether a sampler takes whatever has no parent, and adds nothing to it: then it need not be asked."""
+    if type(sampler) is ParentBased:
+        sampler = sampler._root
+    return type(sampler) is StaticSampler and sampler._decision is _SAMPLE
 
 
 def light(tracer: object, clock: Clock) -> Spans | None:
