@@ -13,7 +13,9 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from pyrula.errors import ConfigurationError, RunIdConflict
 from pyrula.telemetry.otel import Tracing, traced
@@ -57,7 +59,28 @@ async def sqlalchemy_driver(url: str) -> AsyncIterator[Any]:
     await engine.dispose()
 
 
-DRIVERS = [psycopg_sync, psycopg_async, asyncpg_own, sqlalchemy_driver]
+@asynccontextmanager
+async def sqlalchemy_async(url: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(url.replace("postgresql://", "postgresql+asyncpg://"))
+    async with AsyncSession(engine) as session:
+        await session.execute(text("SELECT 1"))
+        yield session, session.commit, session.rollback
+    await engine.dispose()
+
+
+@asynccontextmanager
+async def sqlalchemy_sync(url: str) -> AsyncIterator[Any]:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    with Session(engine) as session:
+        yield (
+            session,
+            lambda: asyncio.to_thread(session.commit),
+            lambda: asyncio.to_thread(session.rollback),
+        )
+    engine.dispose()
+
+
+DRIVERS = [psycopg_sync, psycopg_async, asyncpg_own, sqlalchemy_driver, sqlalchemy_async, sqlalchemy_sync]
 
 
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.__name__)
@@ -159,6 +182,57 @@ async def test_a_connection_without_a_transaction_is_refused(url: str, postgres_
                 await client.submit("double", {"n": 1}, connection=own)
         with pytest.raises(ConfigurationError, match="object"):
             await client.submit("double", {"n": 1}, connection=object())
+
+
+async def test_a_connection_to_another_database_is_told_from_the_stores(
+    url: str, postgres_server: Server
+) -> None:
+    elsewhere = postgres_server.url(database="template1")
+    async with open_store(url) as store:
+        client = client_of(store)
+        asyncpgs = await asyncpg.connect(elsewhere)
+        with psycopg.connect(elsewhere) as psycopgs:
+            with pytest.raises(ConfigurationError, match="does not hold this store"):
+                await client.submit("double", {"n": 1}, connection=psycopgs)
+            psycopgs.rollback()
+        begun = asyncpgs.transaction()
+        await begun.start()
+        with pytest.raises(ConfigurationError, match="does not hold this store"):
+            await client.submit("double", {"n": 1}, connection=asyncpgs)
+        await begun.rollback()
+        await asyncpgs.close()
+
+
+async def test_connections_of_sqlalchemy_are_as_good_as_its_sessions(
+    url: str, postgres_server: Server
+) -> None:
+    place = postgres_server.url().replace("postgresql://", "postgresql+psycopg://")
+    async with working(url) as client:
+        many = create_async_engine(place)
+        async with many.begin() as connection:
+            first = await client.submit("double", {"n": 1}, connection=connection)
+        one = create_engine(place)
+        with one.begin() as connection:
+            second = await client.submit("double", {"n": 2}, connection=connection)
+        assert [await client.result(each, timeout=10) for each in (first, second)] == [2, 4]
+        await many.dispose()
+        one.dispose()
+
+
+async def test_a_scoped_session_is_refused_since_another_thread_would_get_another(
+    url: str, postgres_server: Server
+) -> None:
+    place = postgres_server.url().replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(place)
+    scoped = scoped_session(sessionmaker(engine))
+    async with open_store(url) as store:
+        with pytest.raises(ConfigurationError, match="scoped session"):
+            await client_of(store).submit("double", {"n": 1}, connection=scoped)
+        with pytest.raises(ConfigurationError, match=r"sqlalchemy\.engine\.base\.Engine"):
+            await client_of(store).submit("double", {"n": 1}, connection=engine)
+        assert await store.runs(None, None, None, 10, None) == ([], None)
+    scoped.remove()
+    engine.dispose()
 
 
 async def test_a_store_that_is_not_in_postgresql_says_so() -> None:

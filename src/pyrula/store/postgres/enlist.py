@@ -14,6 +14,8 @@ from pyrula.errors import ConfigurationError
 from pyrula.store.protocol import Submission, Submitted
 from pyrula.store.shard.submit import EXPIRE, START, is_same, lane_of, row_of
 
+_NOT_THERE = ("42P01", "3F000")
+"""SQLSTATE: no such table, no such schema."""
 Fetch = Callable[[str, Sequence[Any]], Awaitable[list[tuple[Any, ...]]]]
 """Runs a statement with $1… parameters; its rows."""
 
@@ -23,10 +25,19 @@ async def enlist(
 ) -> list[Submitted]:
     """Write runs down, each with its run_id, in the transaction behind `fetch`; their stamps are there already.
 
-    submit, existing: the statements. wall: of the store's own clock; None for the server's.
+    submit, existing: the statements. wall: of the store's own clock; None for the server's. Raises
+    ConfigurationError if the transaction is of a database in which the store is not.
     """
     columns = [list(column) for column in zip(*(_row(submission) for submission in submissions), strict=True)]
-    created = {row[0] for row in await fetch(submit, [*columns, START, EXPIRE, wall])}
+    try:
+        created = {row[0] for row in await fetch(submit, [*columns, START, EXPIRE, wall])}
+    except Exception as error:  # of any driver, which all say it alike
+        if getattr(error, "sqlstate", None) not in _NOT_THERE:
+            raise
+        raise ConfigurationError(
+            f"connection= leads to a database that does not hold this store ({error}); pass one to the database that "
+            "open_store's URL names"
+        ) from error
     repeated = [submission.run_id for submission in submissions if submission.run_id not in created]
     there = {row[0]: row[1:] for row in await fetch(existing, [repeated])} if repeated else {}
     return [_answer(submission, created, there) for submission in submissions]
@@ -65,8 +76,8 @@ def fetch_on(connection: Any) -> Fetch:
         return lambda statement, params: _fetch_asyncpg(connection, statement, params)
     raise ConfigurationError(
         f"connection= is a {type(connection).__module__}.{type(connection).__qualname__}; pass a psycopg "
-        "Connection or AsyncConnection, an asyncpg connection, or of SQLAlchemy the driver's own: "
-        "(await conn.get_raw_connection()).driver_connection"
+        "Connection or AsyncConnection, an asyncpg connection, or a Session or Connection of SQLAlchemy, sync or async "
+        "(of a scoped session, the session that calling it gives)"
     )
 
 

@@ -15,7 +15,7 @@ from pyrula.model.run import FINAL, Run
 from pyrula.store.protocol import Gate, Store, check_store
 from pyrula.workflows import prepare
 from pyrula.workflows.catalogue import Catalogue, name_of
-from pyrula.workflows.client import limiting, steering
+from pyrula.workflows.client import lent, limiting, steering
 from pyrula.workflows.client.ending import ending, unknown_run
 from pyrula.workflows.client.page import RunPage
 from pyrula.workflows.client.waits import Waits
@@ -75,8 +75,9 @@ class WorkflowClient:
         params: a JSON object of the body's parameters. priority: 1 (first) to 5, in place of the declared
         one. delay: seconds or timedelta until it may start; run_at: an aware datetime instead. expires_in:
         drop the run if it has not started within this. connection: a PostgreSQL connection of psycopg (sync or
-        async) or asyncpg with a transaction open, on the database of the store: the run is part of that transaction,
-        rolled back with it and seen by workers once it commits. Raises `InvalidParams`, `NotJson`, `PayloadTooLarge`
+        async) or asyncpg, or a Session or Connection of SQLAlchemy (sync or async), with a transaction open, on the
+        database of the store: the run is part of that transaction, rolled back with it and seen by workers once it
+        commits. Raises `InvalidParams`, `NotJson`, `PayloadTooLarge`
         (1 MiB), `InvalidPayload`, `KeyFailed`, `KeyNeedsCode`, `WorkflowNotFound`, all with nothing stored,
         and `RunIdConflict`.
         """
@@ -123,10 +124,7 @@ class WorkflowClient:
         ]
         if not submissions:
             return []
-        if connection is None:
-            answers = await self._store.submit(submissions)
-        else:
-            answers = await self._store.submit_in(connection, submissions)
+        answers = await lent.submit(self._store, connection, submissions)
         taken = [answer.run_id for answer in answers if answer.conflict]
         if taken:
             raise RunIdConflict(
