@@ -79,9 +79,16 @@ async def test_a_login_that_the_server_refuses_is_not_tried_again(
     monkeypatch.delenv("PGPASSWORD", raising=False)
     lock_out(own_server, login)
     store = open_store(own_server.url(schema).replace("postgres@", f"{login}@") + "&patience=60")
-    with pytest.raises(StoreUnavailable, match=r"refuses this login.*the password in the URL") as told:
+    with pytest.raises(StoreUnavailable, match=r"refuses this login.*database in the URL") as told:
         await asyncio.wait_for(store.connect(), 30)
     assert "wrong" not in str(told.value)
+    await store.close()
+
+
+async def test_a_database_that_is_not_there_is_not_tried_again(postgres_server: Server) -> None:
+    store = open_store(postgres_server.url(database="nowhere") + "?patience=60")
+    with pytest.raises(StoreUnavailable, match=r'database "nowhere" does not exist'):
+        await asyncio.wait_for(store.connect(), 30)
     await store.close()
 
 

@@ -46,9 +46,10 @@ _AGAIN: Final = frozenset(
 )
 """SQLSTATEs after which the same transaction may be tried again."""
 _REFUSED: Final = re.compile(
-    r"authentication failed|pg_hba\.conf|role .* does not exist|not permitted to log in|no password supplied"
+    r"authentication failed|pg_hba\.conf|(role|database) .* does not exist|not permitted to log in|no password supplied"
 )
-"""What the server says in English to a login of SQLSTATE 28xxx; libpq passes the text on, and not the number."""
+"""What the server says in English to a login of SQLSTATE 28xxx or 3D000; libpq passes the text on, and not the number.
+It asks for no language either: options of the URL count only once the login is through."""
 
 
 class _Switch:
@@ -254,8 +255,8 @@ class Pump:
                 trouble = " ".join(f"{type(error).__name__}: {error}".split())
                 if _is_refused(error):
                     raise StoreUnavailable(
-                        f"{self._place}: the server refuses this login: {trouble}; see that the user and the password "
-                        "in the URL are right, and that pg_hba.conf lets them in"
+                        f"{self._place}: the server refuses this login: {trouble}; see that user, password and "
+                        "database in the URL are right, and that pg_hba.conf lets them in"
                     ) from error
             self._pause_or_give_up(pause, began, patience, trouble)
             pause = min(2 * pause, _LONGEST_PAUSE)
