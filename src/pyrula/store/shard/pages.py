@@ -8,10 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from pyrula.model.gate import FOREVER
-from pyrula.policies.stamp import Stamped
 from pyrula.store.protocol import Gate
+from pyrula.store.shard import reads
 from pyrula.store.shard.counters import Counter, numbers, shown, told
-from pyrula.store.shard.fire import told_text
 from pyrula.store.shard.inside import inside, members
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.overrides import Overrides
@@ -134,26 +133,12 @@ def buffer_page(
     if search and "\0" in search:
         return []
     rows = tx.rows("pages.buffers", workflow, search.lower() if search else None, limit, offset)
-    return [
-        {
-            "workflow": name,
-            "key": told_text(text),
-            "count": count,
-            "bytes": size,
-            "opened_at": instant(tx, opened_at),
-            "due_at": instant(tx, due),
-            **_trigger(stamped),
-        }
-        for name, text, count, size, opened_at, due, stamped in rows
-    ]
+    return [_with_kind(reads.buffer(tx, row)) for row in rows]
 
 
-def _trigger(stamped: bytes) -> dict[str, Any]:
-    policy = Stamped.decode(stamped).stamp.trigger
-    return {
-        "kind": "collect" if hasattr(policy, "max_events") else "debounce",
-        "max_events": getattr(policy, "max_events", None),
-    }
+def _with_kind(buffer: dict[str, Any]) -> dict[str, Any]:
+    policy = buffer.pop("policy")
+    return {**buffer, "kind": policy["kind"], "max_events": policy.get("max_events")}
 
 
 def steps(tx: Tx, run_id: str, limit: int) -> list[dict[str, Any]]:

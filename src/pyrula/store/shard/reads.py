@@ -19,7 +19,7 @@ from pyrula.store.shard.fire import told_text
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.limiter_config import expected, is_pending
 from pyrula.store.shard.record import read_log
-from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.tx import Row, Tx
 
 __all__ = ["buffers", "gates", "get", "log", "open_runs", "results", "runs", "schedules", "workers"]
 
@@ -164,24 +164,26 @@ def log(tx: Tx, run_id: str) -> list[Entry]:
 
 def buffers(tx: Tx, workflow: str | None) -> list[dict[str, Any]]:
     """Buffers with events in them, the one due first first; at most 1,000."""
-    return [
-        {
-            "workflow": name,
-            "key": told_text(text),
-            "count": count,
-            "bytes": size,
-            "opened_at": instant(tx, opened_at),
-            "due_at": instant(tx, due),
-            "policy": _policy(stamped),
-        }
-        for name, text, count, size, opened_at, due, stamped in tx.rows("reads.buffers", workflow, _MOST)
-    ]
+    return [buffer(tx, row) for row in tx.rows("reads.buffers", workflow, _MOST)]
 
 
-def _policy(stamped: bytes) -> dict[str, Any] | None:
+def buffer(tx: Tx, row: Row) -> dict[str, Any]:
+    """A buffer as people read it."""
+    name, text, count, size, opened_at, due, stamped = row
+    return {
+        "workflow": name,
+        "key": told_text(text),
+        "count": count,
+        "bytes": size,
+        "opened_at": instant(tx, opened_at),
+        "due_at": instant(tx, due),
+        "policy": _policy(stamped),
+    }
+
+
+def _policy(stamped: bytes) -> dict[str, Any]:
     policy = Stamped.decode(stamped).stamp.trigger
-    if policy is None:
-        return None
+    assert policy is not None, "events are buffered by a trigger's policy"
     kind = {"CollectStamp": "collect", "DebounceStamp": "debounce"}[type(policy).__name__]
     return {"kind": kind, **msgspec.structs.asdict(policy)}
 
