@@ -79,9 +79,8 @@ def serve(
             "(a line a token: name, access, token), or listen on 127.0.0.1"
         )
     with contextlib.ExitStack() as stack:
-        stack.callback(
-            log_to(as_json=log_json)
-        )  # before the import: what sets up logs there finds them set up
+        stop_logs = log_to(as_json=log_json)  # before the import: what sets up logs there finds them set up
+        stack.callback(stop_logs)
         registry = imported(app) if app else None
         if worker and registry is None:
             raise ConfigurationError(

@@ -88,10 +88,9 @@ def resume(gate: GateName, *, key: OneKey = None, store: StoreUrl = None, as_jso
 
     async def call(client: WorkflowClient) -> Sequence[Standing]:
         await client.resume(gate, key)
-        return await _standing(client, gate, "pause")
+        return await _standing(client, gate, "pause") if key is None else ()
 
-    standing = ask(store, call)
-    _tell(gate, key, "resumed", as_json, standing if key is None else ())
+    _tell(gate, key, "resumed", as_json, ask(store, call))
 
 
 def override(

@@ -109,9 +109,10 @@ def store_exists(url: str) -> bool:
     if _is_postgres(url):
         return bool(_postgres_module().exists(url))
     path = _sqlite_path(url)
-    return path is None or (
-        Path(path).exists() and (not Path(path).is_file() or Path(path).stat().st_size > 0)
-    )
+    if path is None:
+        return True
+    place = Path(path)
+    return place.exists() and (not place.is_file() or place.stat().st_size > 0)
 
 
 def _urls(url: str | Sequence[str]) -> list[str]:
