@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyrula.errors import RunFailed
 from pyrula.testing import Environment
 from pyrula.workflows import Registry, Retry, workflow
 
@@ -48,3 +49,26 @@ async def test_an_attempt_that_fails_and_a_run_that_is_set_aside_are_one_line_ea
     (aside,) = [text for text, each in said.items() if each.__dict__["workflow"] == "changes"]
     assert aside.startswith("run changes of changes, attempt 1 was set aside: NonDeterministicWorkflow: ")
     assert "step 'one'" in aside and "step 'two'" in aside
+
+
+class Broken(logging.Handler):
+    """As a program's own may be."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise OSError("nowhere to write it")
+
+
+async def test_a_log_that_fails_keeps_no_run_from_ending() -> None:
+    registry, log, broken = Registry(), logging.getLogger("pyrula.run"), Broken()
+
+    @workflow(registry=registry, retry=Retry(max_attempts=1))
+    async def fails(ctx: Any) -> None:
+        raise ConnectionError("no line")
+
+    log.addHandler(broken)
+    try:
+        async with Environment(workflows=registry) as env:
+            with pytest.raises(RunFailed, match="no line"):
+                await env.until(env.client.execute("fails"))
+    finally:
+        log.removeHandler(broken)

@@ -195,15 +195,16 @@ class Executions:
 
     def ended(self, body: Body, outcome: Outcome | None) -> None:
         """A body is over."""
-        tell(body.claim, outcome)
         self.bodies.pop(body.claim.lease, None)
-        if self.tracer is not None:
-            self.tracer.ended(body.claim, outcome)
         if body.workflow.stream is not None and self.streams is not None:
             self.streams.body_over(body.claim.lease, body.workflow.name, body.claim.run_id)
         self._over += 1
         self.completed += 1
         self._put(body.claim.lease, outcome)
+        # Last: what a program's own log handler or exporter raises keeps no outcome from being handed in.
+        tell(body.claim, outcome)
+        if self.tracer is not None:
+            self.tracer.ended(body.claim, outcome)
 
     def _put(self, lease: Lease, outcome: Outcome | None) -> None:
         if outcome is not None:
