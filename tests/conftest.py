@@ -25,10 +25,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A PostgreSQL server and what it serves share two cores with another test: what it tells may come late. Such a
-    test has a second try, and the first is listed as a rerun: one that shows up again is a fault to be found."""
+    test has a second try, and how the first ended is told below: one that shows up again is a fault to be found."""
     for item in items:
         if "postgres" in item.nodeid:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What made a first try fail."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"first try: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture(autouse=True)

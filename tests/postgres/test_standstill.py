@@ -80,10 +80,14 @@ async def test_a_worker_stopped_in_the_middle_of_a_turn_holds_the_others_up_for_
             with psycopg.connect(postgres_server.url(), autocommit=True) as gate:
                 _wait_in_turns_at(gate, schema, table)
                 gate.execute("SELECT pg_advisory_lock(%s)", (HOOK,))
-                ids = []
-                while not gate.execute(ONE_WAITS, (HOOK,)).fetchone():
-                    ids.append(await client.submit("storm", {"k": f"k{len(ids)}"}))
-                stopped.send_signal(signal.SIGSTOP)  # in its turn, with the shard's lock
+                ids: list[str] = []
+                while True:
+                    while not gate.execute(ONE_WAITS, (HOOK,)).fetchone():
+                        ids.append(await client.submit("storm", {"k": f"k{len(ids)}"}))
+                    stopped.send_signal(signal.SIGSTOP)  # in its turn, with the shard's lock
+                    if gate.execute(ONE_WAITS, (HOOK,)).fetchone():
+                        break
+                    stopped.send_signal(signal.SIGCONT)  # the server had just given that turn up: the next one
                 gate.execute("SELECT pg_advisory_unlock(%s)", (HOOK,))
                 began = time.monotonic()
             after = await asyncio.wait_for(client.execute("storm", {"k": "after"}), 60)
