@@ -87,7 +87,7 @@ async def test_a_worker_stopped_in_the_middle_of_a_turn_holds_the_others_up_for_
                     stopped.send_signal(signal.SIGSTOP)  # in its turn, with the shard's lock
                     if gate.execute(ONE_WAITS, (HOOK,)).fetchone():
                         break
-                    stopped.send_signal(signal.SIGCONT)  # the server had just given that turn up: the next one
+                    stopped.send_signal(signal.SIGCONT)  # the server had given that turn up
                 gate.execute("SELECT pg_advisory_unlock(%s)", (HOOK,))
                 began = time.monotonic()
             after = await asyncio.wait_for(client.execute("storm", {"k": "after"}), 60)
