@@ -1,6 +1,7 @@
 """`pyrula worker` as a process: how it stops."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -85,11 +86,17 @@ def test_sigterm_lets_bodies_end_within_the_grace(url, start, tmp_path):
 def test_sigterm_hands_back_what_outlasts_the_grace_with_its_slot_free_at_once(url, start, tmp_path):
     notes = tmp_path / "notes"
     run_id = submit(url, "slow", notes=str(notes), seconds=60)
-    process = start("--grace", "0.2", "--lease-seconds", "30")
+    process = start("--grace", "0.2", "--lease-seconds", "30", "--worker-id", "w1", "--log-json")
     notes_of(notes, 1)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=8) == 0
     assert state(url, run_id) == ("queued", [0])
+    said = [json.loads(line)["event"] for line in (tmp_path / "worker.log").read_text().splitlines()]
+    assert said == [
+        f"worker w1 serves {', '.join(sorted(each.name for each in registry))}",
+        "SIGTERM: stopping, bodies have 0.2 s",
+        f"stopping: handing back 1 executing ({run_id})",
+    ]
     start("--grace", "0")
     assert notes_of(notes, 2)[1] == f"start {run_id}", "another worker need not wait for the lease"
 

@@ -339,6 +339,8 @@ async def test_a_failed_attempt_is_told_while_it_backs_off():
     async with Environment(workflows=mine) as env:
         run_id = await env.client.submit("flaky")
         await env.settle()
-        (reason,) = (await env.client.why(run_id))["reasons"]
+        answer = await env.client.why(run_id)
+        (reason,) = answer["reasons"]
+        assert "its last attempt ended with OSError: 'refused'" in answer["text"]
         assert reason["backs_off"] and reason["error"]["message"] == "refused"
         assert await env.until(env.client.result(run_id)) == "ok"

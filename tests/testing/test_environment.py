@@ -118,9 +118,19 @@ async def test_until_says_when_nothing_more_can_happen(registry):
     async def waits(ctx) -> None:
         await ctx.wait_for_event("never")
 
+    @workflow(registry=registry)
+    async def ticks(ctx) -> None:
+        while True:
+            await ctx.sleep(3600)
+
     async with Environment(workflows=registry) as env:
-        with pytest.raises(NothingDue, match="nothing more is due"):
-            await env.until(env.client.execute("waits"))
+        told = "nothing more is due.*; run 'mine' of 'waits': It waits for the event 'never'"
+        with pytest.raises(NothingDue, match=told):
+            await env.until(env.client.execute("waits", run_id="mine"))
+        await env.client.submit("ticks", run_id="other")
+        told = "not over within 86400.*; run 'other' of 'ticks': It sleeps until .*; run 'mine'"
+        with pytest.raises(TimeoutError, match=told):
+            await env.until(env.client.result("mine"), within=86_400)
 
 
 async def test_the_wall_that_steps_back_adds_no_time_and_takes_none(registry):

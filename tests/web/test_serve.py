@@ -114,7 +114,8 @@ async def test_page_interface_and_worker_run_in_one_process(tmp_path: Path, port
         await asyncio.to_thread(process.wait, 20)
         errors = (tmp_path / "log").read_text()
         assert process.returncode == 0
-        lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in errors.splitlines()]
+        assert any(line["event"] == f"serving http://127.0.0.1:{port}/ui" for line in lines)
         assert any(
             line["event"] == "request" and line["path"] == "/greet" and line["status"] == 202
             for line in lines

@@ -9,7 +9,7 @@ import pytest
 
 from pyrula.errors import RunFailed
 from pyrula.testing import Environment
-from pyrula.workflows import Registry, Retry, workflow
+from pyrula.workflows import Limit, Registry, Retry, RetryAfter, workflow
 
 
 async def test_an_attempt_that_fails_and_a_run_that_is_set_aside_are_one_line_each(
@@ -72,3 +72,26 @@ async def test_a_log_that_fails_keeps_no_run_from_ending() -> None:
                 await env.until(env.client.execute("fails"))
     finally:
         log.removeHandler(broken)
+
+
+async def test_a_retry_after_that_names_no_gate_of_the_run_is_told_for_it_closes_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry, again = Registry(), set[str]()
+
+    @workflow(registry=registry, concurrency=Limit("tenant", 5))
+    async def calls(ctx: Any, tenant: str, gate: str) -> None:
+        if ctx.run_id not in again:
+            again.add(ctx.run_id)
+            raise RetryAfter(5, gate=gate)
+
+    with caplog.at_level(logging.INFO, "pyrula.run"):
+        async with Environment(workflows=registry) as env:
+            for gate in ("calls.limit", "calls.limt"):
+                await env.client.submit("calls", {"tenant": gate, "gate": gate}, run_id=gate)
+            await env.advance(10)
+            assert {run.state for run in await env.client.runs()} == {"completed"}
+    (record,) = caplog.records
+    assert record.message.startswith(
+        "run calls.limt of calls: RetryAfter names gate 'calls.limt', which is none of this run's (calls.limit)"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,14 @@ def console(*, stderr: bool = False) -> Console:
     if not made.is_terminal:
         made = Console(stderr=stderr, highlight=False, width=_WIDTH)
     return made
+
+
+def say(text: str, log: logging.Logger | None) -> None:
+    """Tell people what the process is at: on stderr, or in its log where that is for programs."""
+    if log is None:
+        console(stderr=True).print(text, markup=False)
+    else:
+        log.info(text)
 
 
 def show(value: Any, as_json: bool, render: Callable[[Console], None]) -> None:

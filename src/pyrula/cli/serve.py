@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from pyrula.cli.connect import StoreUrl, imported, opened, run
-from pyrula.cli.output import console
+from pyrula.cli.output import say
 from pyrula.errors import ConfigurationError, missing
 from pyrula.limiters import hub
 from pyrula.store.protocol import Store
@@ -92,7 +92,8 @@ def serve(
             "cors_origins": tuple(cors_origin or ()),
             "secure_cookie": secure_cookie,
         }
-        run(_serve(store, host, port, options, max_concurrent_runs if worker else None, grace, otel))
+        bodies = max_concurrent_runs if worker else None
+        run(_serve(store, host, port, options, bodies, grace, otel, log_json))
 
 
 def _need(what: str, extra: str, *modules: str) -> None:
@@ -113,6 +114,7 @@ async def _serve(
     bodies: int | None,
     grace: float,
     otel: bool,
+    log_json: bool,
 ) -> None:
     from pyrula.web.app import create_app
     from pyrula.web.metrics import Metrics
@@ -130,7 +132,7 @@ async def _serve(
             store, tracer = traced(store), Tracing()
         unlisten = hub.listen(counts.limited)
         app = create_app(store, metrics=Metrics(counts), **options)
-        server = _server(app, host, port)
+        server = _server(app, host, port, log_json=log_json)
         tokens = options["tokens"]
         with _signals(server, tokens):
             async with contextlib.AsyncExitStack() as stack:
@@ -145,7 +147,7 @@ async def _serve(
             watching.cancel()
 
 
-def _server(app: Any, host: str, port: int) -> Any:
+def _server(app: Any, host: str, port: int, *, log_json: bool) -> Any:
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -167,7 +169,7 @@ def _server(app: Any, host: str, port: int) -> Any:
                 for sock in each.sockets:
                     name, number = sock.getsockname()[:2]
                     shown = f"[{name}]" if ":" in name else name
-                    console(stderr=True).print(f"serving http://{shown}:{number}/ui", markup=False)
+                    say(f"serving http://{shown}:{number}/ui", log if log_json else None)
 
         async def shutdown(self, sockets: Any = None) -> None:
             app.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import signal
 import threading
@@ -14,11 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from pyrula.cli.connect import AsJson, StoreUrl, imported, opened, run
-from pyrula.cli.output import console, show
+from pyrula.cli.output import console, say, show
 from pyrula.telemetry.logs import log_to
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry
 
+_log = logging.getLogger("pyrula.worker")
 _STUCK = 70
 """Exit code of a worker that gave up a thread it could not stop (EX_SOFTWARE): its supervisor starts it
 anew.
@@ -64,11 +66,16 @@ def worker(
             "lease_seconds": lease_seconds,
             "on_stuck": lambda reason: _end_process(reason, stop_logs),
         }
-        run(_work(store, registry, grace, as_json, options))
+        run(_work(store, registry, grace, as_json, _log if log_json else None, options))
 
 
 async def _work(
-    store: str | None, registry: Registry, grace: float, as_json: bool, options: dict[str, Any]
+    store: str | None,
+    registry: Registry,
+    grace: float,
+    as_json: bool,
+    log: logging.Logger | None,
+    options: dict[str, Any],
 ) -> None:
     async with opened(store, create=True) as it:
         made = Worker(it, registry, **options)
@@ -76,7 +83,7 @@ async def _work(
 
         def stop(name: str) -> None:
             seconds = 0 if stops else grace
-            console(stderr=True).print(f"{name}: stopping, bodies have {seconds:g} s", markup=False)
+            say(f"{name}: stopping, bodies have {seconds:g} s", log)
             stops.append(asyncio.ensure_future(made.stop(seconds)))
 
         loop = asyncio.get_running_loop()
@@ -85,7 +92,10 @@ async def _work(
         names = sorted(each.name for each in registry)
         told = {"worker_id": made.worker_id, "pid": os.getpid(), "workflows": names}
         text = f"worker {made.worker_id} serves {', '.join(names)}"
-        show(told, as_json, lambda out: out.print(text, markup=False))
+        if log is not None and not as_json:
+            say(text, log)
+        else:
+            show(told, as_json, lambda out: out.print(text, markup=False))
         await made.run()
         await asyncio.gather(*stops)
 

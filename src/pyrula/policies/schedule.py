@@ -57,7 +57,9 @@ class Cron:
                 raise TypeError
             _zone(self.tz)
         except (ValueError, TypeError, KeyError, OSError):
-            raise refusal(workflow, "Cron.tz", self.tz, 'an IANA time zone such as "Europe/Berlin"') from None
+            raise refusal(
+                workflow, "Cron.tz", self.tz, 'the name of an IANA time zone, such as "Europe/Berlin"'
+            ) from None
         try:
             _next_tick(self.expr, self.tz, 0)
         except (CronSimError, ValueError) as error:

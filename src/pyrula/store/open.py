@@ -164,8 +164,10 @@ def _sqlite_path(url: object) -> str | None:
         )
     scheme, found, rest = url.partition("://")
     if not found or scheme != "sqlite":
+        named = scheme.partition("+")[0] if found else ""
+        instead = f'"{named}://…", without a driver' if named in ("postgresql", "postgres") else _KINDS
         raise ConfigurationError(
-            f"open_store: {shown(_without_password(url))} is no URL that this version opens; use {_KINDS}"
+            f"open_store: {shown(_without_password(url))} is no URL that this version opens; use {instead}"
         )
     if "\0" in rest or not _encodable(rest):
         raise ConfigurationError(

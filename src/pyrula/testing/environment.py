@@ -15,6 +15,7 @@ from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.testing.clock import START, VirtualClock
 from pyrula.testing.quiet import quiet
+from pyrula.testing.waiting import waiting_for
 from pyrula.testing.watch import Watched
 from pyrula.workflows import prepare
 from pyrula.workflows.client import WorkflowClient
@@ -195,9 +196,13 @@ class Environment:
                     )
                     raise NothingDue(
                         f"at {self.now} s nothing more is due, and what is waited for has not happened{idle}"
+                        f"{await waiting_for(self.client)}"
                     )
                 if due > last:
-                    raise TimeoutError(f"not over within {most / SECOND} virtual seconds; it is {self.now} s")
+                    raise TimeoutError(
+                        f"not over within {most / SECOND} virtual seconds; it is {self.now} s"
+                        f"{await waiting_for(self.client)}"
+                    )
                 await self._move(due)
             return await waiting
         finally:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from pyrula.errors import shown
+
 Reason = dict[str, Any]
 
 
@@ -67,8 +69,11 @@ def _pause(reason: Reason) -> str:
 
 
 def _not_due(reason: Reason) -> str:
-    what = "It backs off before its next attempt" if reason.get("backs_off") else "It is not due"
-    return f"{what} until {_time(reason['until'])}."
+    if not reason.get("backs_off"):
+        return f"It is not due until {_time(reason['until'])}."
+    error = reason.get("error")
+    ended = f": its last attempt ended with {error['type']}: {shown(error['message'])}" if error else ""
+    return f"It backs off before its next attempt until {_time(reason['until'])}{ended}."
 
 
 def stopped(reason: Reason) -> str:

@@ -37,7 +37,8 @@ def override(
             other, use = ("rate", "per_second") if kind == "limit" else ("limit", "max")
             raise ConfigurationError(
                 f"gate {gate!r} is a {other}, and was to be overridden with the number of a {kind}, "
-                f"{_said(number)}; override_{other} gives it {use}"
+                f"{_said(number)}; override_{other} (`pyrula override` with "
+                f"--{use.replace('_', '-')}) gives it {use}"
             )
         expires_at = None if expires_in is None else tx.now + expires_in
         tx.run("steer.set", gate, *_target(key), kind, msgspec.json.encode(number).decode(), expires_at)

@@ -23,6 +23,11 @@ async def stop(lives: Lives, clock: Clock, grace: int, stuck: Callable[[str], No
     lives.stop_asking()
     if grace > 0 and await clock.wait(lives.over, grace):
         return
+    if bodies := lives.executions.bodies:
+        runs = ", ".join(body.claim.run_id for body in list(bodies.values())[:10])
+        _log.info(
+            "stopping: handing back %d executing (%s%s)", len(bodies), runs, ", …" if len(bodies) > 10 else ""
+        )
     lives.executions.release_all()
     looks = 0
     while not await clock.wait(lives.over, _THREADS):

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pyrula.clock import SECOND
-from pyrula.model.outcome import Failed, Outcome, Retry, SetAside
+from pyrula.model.outcome import Failed, Outcome, Postponed, Retry, SetAside
 from pyrula.model.step import ErrorValue
 from pyrula.store.protocol import Claim
 
@@ -17,7 +17,11 @@ _error = msgspec.json.Decoder(ErrorValue).decode
 
 
 def tell(claim: Claim, outcome: Outcome | None) -> None:
-    """Log an attempt that failed and a run that was set aside, each as one line; the traceback is kept with the run."""
+    """Log an attempt that failed and a run that was set aside, each as one line; the traceback is kept with the run.
+    And a `RetryAfter` that names no gate of the run: it closes none, which nobody would see otherwise."""
+    if isinstance(outcome, Postponed):
+        _tell_postponed(claim, outcome)
+        return
     if isinstance(outcome, Failed):
         what, error = "failed, and no attempt is left", outcome.error
     elif isinstance(outcome, Retry):
@@ -35,5 +39,20 @@ def tell(claim: Claim, outcome: Outcome | None) -> None:
         what,
         found.type,
         found.message,
+        extra={"run_id": claim.run_id, "workflow": claim.workflow},
+    )
+
+
+def _tell_postponed(claim: Claim, outcome: Postponed) -> None:
+    gates = [gate.name for gate in claim.stamp.gates]
+    if outcome.gate is None or outcome.gate in gates:
+        return
+    _log.warning(
+        "run %s of %s: RetryAfter names gate %r, which is none of this run's (%s): it waits by itself, and other "
+        "runs of its key go on",
+        claim.run_id,
+        claim.workflow,
+        outcome.gate,
+        ", ".join(gates) or "it has none",
         extra={"run_id": claim.run_id, "workflow": claim.workflow},
     )
