@@ -11,13 +11,13 @@ from pyrula.model.lane import Lane, LaneId, Unit, UnitId
 class _Seat:
     """One unit and those of its ready lanes that are on the floor, oldest head first."""
 
-    __slots__ = ("after", "asked", "heap", "key", "lanes", "more", "priority", "unit")
+    __slots__ = ("after", "asked", "heap", "key", "known", "more", "priority", "unit")
 
     def __init__(self, unit: Unit, priority: int) -> None:
         self.unit = unit
         self.priority = priority
         self.key: ReadyKey | None = None  # its valid place in the bench's heap
-        self.lanes: set[LaneId] = set()
+        self.known = 0  # ready lanes that are on the floor
         self.heap: list[tuple[int, LaneId]] = []
         self.after: tuple[int, LaneId] | None = None  # of its stored ready lanes, those up to here are known
         self.asked = 1
@@ -34,6 +34,7 @@ class Bench:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._seats: dict[UnitId, _Seat] = {}
+        self._seated: set[LaneId] = set()
         self._heap: list[ReadyKey] = []
         self._page: deque[tuple[ReadyKey, Lane, Unit]] = deque()
         self._after: ReadyKey | None = None
@@ -44,7 +45,12 @@ class Bench:
         seat = self._seats.get(unit.id)
         if seat is None:
             seat = self._seats[unit.id] = _Seat(unit, lane.priority)
-        seat.lanes.add(lane.id)
+        self._sit(lane, seat)
+        self._push(seat)
+
+    def moves_on(self, lane: Lane) -> None:
+        """The lane that was `best` has another head, and stays ready."""
+        seat = self._seats[lane.unit]
         heappush(seat.heap, (lane.wait_seq, lane.id))
         self._push(seat)
 
@@ -52,7 +58,9 @@ class Bench:
         """A lane is ready no more (its unit does not count it any more)."""
         seat = self._seats.get(lane.unit)
         if seat is not None:
-            seat.lanes.discard(lane.id)
+            if lane.id in self._seated:
+                self._seated.remove(lane.id)
+                seat.known -= 1
             self._push(seat)
 
     @property
@@ -64,7 +72,8 @@ class Bench:
     def best(self) -> Lane | None:
         """The lane whose turn it is. It stays ready until the floor moves it."""
         while True:
-            self._merge()
+            if self._more or self._page:
+                self._merge()
             if not self._heap:
                 return None
             key = heappop(self._heap)
@@ -75,6 +84,12 @@ class Bench:
             lane = self._oldest(seat)
             if lane is not None:
                 return lane
+
+    def _sit(self, lane: Lane, seat: _Seat) -> None:
+        heappush(seat.heap, (lane.wait_seq, lane.id))
+        if lane.id not in self._seated:
+            self._seated.add(lane.id)
+            seat.known += 1
 
     def _push(self, seat: _Seat) -> None:
         if seat.unit.ready:
@@ -119,9 +134,9 @@ class Bench:
     def _oldest(self, seat: _Seat) -> Lane | None:
         lanes, heap = self._rows.lanes, seat.heap
         while True:
-            while heap and (heap[0][1] not in seat.lanes or lanes[heap[0][1]].wait_seq != heap[0][0]):
+            while heap and (heap[0][1] not in self._seated or lanes[heap[0][1]].wait_seq != heap[0][0]):
                 heappop(heap)
-            unread = seat.more and seat.unit.ready > len(seat.lanes)
+            unread = seat.more and seat.unit.ready > seat.known
             if not unread or (heap and seat.after is not None and heap[0] <= seat.after):
                 return lanes[heappop(heap)[1]] if heap else None
             self._read_siblings(seat)
@@ -136,5 +151,4 @@ class Bench:
         self._rows.prepare(strangers)
         for lane in strangers:
             self._rows.adopt(lane, seat.unit)
-            seat.lanes.add(lane.id)
-            heappush(seat.heap, (lane.wait_seq, lane.id))
+            self._sit(lane, seat)

@@ -130,7 +130,8 @@ class Floor:
             rows.mark(rows.gates[gate_id])
         for lane in lanes:
             unit = rows.adopt(lane)
-            self._leave(lane, unit)
+            if lane.state != "empty":
+                self._leave(lane, unit)
             self._place(lane, unit)
         for told in (self._arrived, self._resumed, self._removed, self._given_back, self._touched):
             told.clear()
@@ -201,10 +202,13 @@ class Floor:
             if fresh is not None and self._refused_by(lane, fresh, False) is None:
                 head, resumed = fresh, False
         self._start(lane, unit, head, resumed)
+        if not self._stays(lane):
+            self._leave(lane, unit)
+            self._place(lane, unit)
         return True
 
     def _start(self, lane: Lane, unit: Unit, head: Head, resumed: bool) -> None:
-        """Take its slots and tokens, move its unit's virtual time on, put the lane back where it belongs."""
+        """Take its slots and tokens, and move its unit's virtual time on."""
         rows = self._rows
         slots = []
         for gate_id, stamp in zip(lane.gates, head.numbers, strict=True):
@@ -225,7 +229,8 @@ class Floor:
             clock.vtime = unit.vtime
             rows.vtime = max(rows.vtime, clock.vtime)
         unit.vtime = clock.vtime + max(1, round(ONE_START / head.weight))
-        rows.changed_units.update((unit.id, clock.id))
+        rows.changed_units.add(clock.id)
+        rows.changed_units.add(unit.id)
         if resumed:
             lane.back.heads.popleft()
             lane.streak = min(lane.streak + 1, RESUMED_IN_A_ROW) if rows.first(lane, False) else 0
@@ -234,8 +239,20 @@ class Floor:
             lane.streak = 0
         rows.left -= 1
         self._starts.append(Start(head.seq, lane.id, resumed, tuple(slots)))
-        self._leave(lane, unit)
-        self._place(lane, unit)
+
+    def _stays(self, lane: Lane) -> bool:
+        """Whether a ready lane of which a run started stays so, as most do; it is taken to its next turn then."""
+        if lane.gate is not None:  # whose next herald is to be looked for
+            return False
+        head, resumed = self._rows.next(lane)
+        if head is None or self._refused_by(lane, head, resumed) is not None:
+            return False
+        if self._others_wait(lane, resumed) is not None:
+            return False
+        lane.wait_seq = head.seq
+        self._rows.changed_lanes.add(lane.id)
+        self._bench.moves_on(lane)
+        return True
 
     def _leave(self, lane: Lane, unit: Unit) -> None:
         """Take the lane from where it is. If a gate rang it, the next there is to be rung."""
@@ -254,10 +271,10 @@ class Floor:
                     self._rows.changed_gates.add(gate.id)
                 self._rows.mark(gate)
         lane.state, lane.gate = "empty", None
-        self._rows.changed_lanes.add(lane.id)
 
     def _place(self, lane: Lane, unit: Unit) -> None:
         """Send a lane that is nowhere to where its head may start, or to where it must wait."""
+        self._rows.changed_lanes.add(lane.id)
         head, resumed = self._rows.next(lane)
         if head is None:
             return
@@ -265,13 +282,11 @@ class Floor:
         if refused_by is not None:
             self._wait(lane, unit, head, refused_by)
             return
-        for at, gate_id in enumerate(lane.gates):
-            gate = self._rows.gates[gate_id]
-            if gate.waiting and not (resumed and gate.kind == "rate"):
-                # Others wait here: it is rung when it is the best of them.
-                self._wait(lane, unit, head, at)
-                self._rows.mark(gate)
-                return
+        behind = self._others_wait(lane, resumed)
+        if behind is not None:  # it is rung when it is the best of them
+            self._wait(lane, unit, head, behind)
+            self._rows.mark(self._rows.gates[lane.gates[behind]])
+            return
         lane.wait_seq = head.seq
         self._make_ready(lane, unit, None)
 
@@ -329,6 +344,14 @@ class Floor:
             if opens > latest:
                 found, latest = at, opens
         return found
+
+    def _others_wait(self, lane: Lane, resumed: bool) -> int | None:
+        """The first gate of the lane at which others wait for what its head is about to take."""
+        for at, gate_id in enumerate(lane.gates):
+            gate = self._rows.gates[gate_id]
+            if gate.waiting and not (resumed and gate.kind == "rate"):
+                return at
+        return None
 
     def _left_for_others(self, gate: Gate, stamp: Stamp, lane: Lane) -> bool:
         return self._rows.serves(lane.workflow) and self._rotas.withholds(gate, stamp, lane.priority, {})

@@ -64,7 +64,10 @@ class Rows:
     def adopt(self, lane: Lane, unit: Unit | None = None) -> Unit:
         """Put a loaded lane on the floor; answers its unit as it is on the floor."""
         self.lanes.setdefault(lane.id, lane)
-        return self.units.setdefault(lane.unit, unit or Unit(lane.unit))
+        known = self.units.get(lane.unit)
+        if known is None:
+            known = self.units[lane.unit] = unit or Unit(lane.unit)
+        return known
 
     def load_units(self, ids: Iterable[UnitId]) -> None:
         """Put these units on the floor."""

@@ -75,6 +75,18 @@ class Declared:
         shared = self.shared
         return Routing("shared", shared[0]) if shared else Routing("workflow", self.workflow)
 
+    @cached_property
+    def keys(self) -> tuple[tuple[Key | KeyElsewhere, ...], tuple[int, ...]]:
+        """The keys of its gates and of its unit, each once, and which of them each gate has, and last the unit."""
+        keys: list[Key | KeyElsewhere] = []
+        places = []
+        for key in (*(gate.key for gate in self.gates), self.unit_key):
+            known = [at for at, other in enumerate(keys) if _same_key(key, other)]
+            places.append(known[0] if known else len(keys))
+            if not known:
+                keys.append(key)
+        return tuple(keys), tuple(places)
+
     @property
     def shared(self) -> tuple[str, ...]:
         """Names of the shared gates, sorted, each once."""

@@ -162,22 +162,21 @@ def stamp_declared(declared: Declared, params: Mapping[str, Any], priority: int 
         priority = declared.priority
     else:
         check_priority(declared.workflow, priority)
-    texts: dict[object, str] = {}
+    keys, places = declared.keys
+    # one function, one call: all gates see the same answer
+    texts = [resolve(key, params, declared.workflow) for key in keys]
+    weight = declared.weights.get(texts[places[-1]], declared.usual_weight)
+    return _stamped(declared, weight, priority, tuple([storable(text) for text in texts]))
 
-    def text(key: Any) -> str:
-        by = id(key) if callable(key) else key
-        if by not in texts:  # one function, one call: all gates see the same answer
-            texts[by] = resolve(key, params, declared.workflow)
-        return texts[by]
 
-    keys = tuple([storable(text(gate.key)) for gate in declared.gates])
-    unit = text(declared.unit_key)
-    stamp = _stamp(declared, declared.weights.get(unit, declared.usual_weight))
+@lru_cache(4096)
+def _stamped(declared: Declared, weight: float, priority: int, texts: tuple[str, ...]) -> Stamped:
+    """texts: of the different keys, storable."""
+    *keys, unit = [texts[at] for at in declared.keys[1]]
     by, name = declared.routing
     route = None if by == "run" else keys[0] if by == "key" else name
-    return Stamped(
-        stamp, keys, storable(unit), priority, route, by if len(declared.shared) < 2 else "several"
-    )
+    how: RouteBy = by if len(declared.shared) < 2 else "several"
+    return Stamped(_stamp(declared, weight), tuple(keys), unit, priority, route, how)
 
 
 def stamp_event_declared(declared: Declared, event: Mapping[str, Any]) -> StampedEvent:
