@@ -3,25 +3,24 @@
 from collections import deque
 from heapq import heappop, heappush
 
+import msgspec
+
 from pyrula.admission.loader import ReadyKey
 from pyrula.admission.rows import Rows
 from pyrula.model.lane import Lane, LaneId, Unit, UnitId
 
 
-class _Seat:
+class _Seat(msgspec.Struct, gc=False):
     """One unit and those of its ready lanes that are on the floor, oldest head first."""
 
-    __slots__ = ("after", "asked", "heap", "key", "known", "more", "priority", "unit")
-
-    def __init__(self, unit: Unit, priority: int) -> None:
-        self.unit = unit
-        self.priority = priority
-        self.key: ReadyKey | None = None  # its valid place in the bench's heap
-        self.known = 0  # ready lanes that are on the floor
-        self.heap: list[tuple[int, LaneId]] = []
-        self.after: tuple[int, LaneId] | None = None  # of its stored ready lanes, those up to here are known
-        self.asked = 1
-        self.more = True
+    unit: Unit
+    priority: int
+    heap: list[tuple[int, LaneId]] = []
+    known: int = 0  # ready lanes that are on the floor
+    key: ReadyKey | None = None  # its valid place in the bench's heap
+    after: tuple[int, LaneId] | None = None  # of its stored ready lanes, those up to here are known
+    asked: int = 1
+    more: bool = True
 
 
 class Bench:

@@ -8,9 +8,9 @@ from pyrula.admission.lines import Lines
 from pyrula.admission.loader import Changes, Loader, Start
 from pyrula.admission.rota import Rotas
 from pyrula.admission.rows import Rows
-from pyrula.admission.rules import admits, opens_at, take
+from pyrula.admission.rules import admits, opens_at, take_token
 from pyrula.model.gate import FOREVER, Gate, GateId, Stamp
-from pyrula.model.lane import ONE_START, Head, Lane, LaneId, Unit
+from pyrula.model.lane import Head, Lane, LaneId, Unit, cost
 
 RESUMED_IN_A_ROW = 3
 
@@ -202,7 +202,12 @@ class Floor:
             if fresh is not None and self._refused_by(lane, fresh, False) is None:
                 head, resumed = fresh, False
         self._start(lane, unit, head, resumed)
-        if not self._stays(lane):
+        head, resumed = self._rows.next(lane)
+        if head is not None and lane.gate is None and self._unhindered(lane, head):
+            self._rows.changed_lanes.add(lane.id)
+            lane.wait_seq = head.seq  # it stays ready, as most do
+            self._bench.moves_on(lane)
+        else:
             self._leave(lane, unit)
             self._place(lane, unit)
         return True
@@ -210,25 +215,27 @@ class Floor:
     def _start(self, lane: Lane, unit: Unit, head: Head, resumed: bool) -> None:
         """Take its slots and tokens, and move its unit's virtual time on."""
         rows = self._rows
-        slots = []
-        for gate_id, stamp in zip(lane.gates, head.numbers, strict=True):
-            gate = rows.gates[gate_id]
+        slots = last = at = 0
+        for stamp in head.numbers:
+            gate = rows.gates[lane.gates[at]]
+            at += 1
             if isinstance(stamp, int):
-                slots.append(gate_id)
+                gate.in_use += 1
+                slots, last = slots + 1, at
             elif resumed:
                 continue
             else:
                 rows.mark(gate)
-            take(gate, stamp, self._now)
+                take_token(gate, stamp, self._now)
             heralds = gate.heralds
             if gate.rota is not None or (heralds and len(heralds) > (lane.workflow in heralds)):
                 self._rotas.started(gate, stamp, self._lines.workflows)
-            rows.changed_gates.add(gate_id)
+            rows.changed_gates.add(gate.id)
         clock = rows.clock(lane.priority)
         if unit.vtime > clock.vtime:
             clock.vtime = unit.vtime
             rows.vtime = max(rows.vtime, clock.vtime)
-        unit.vtime = clock.vtime + max(1, round(ONE_START / head.weight))
+        unit.vtime = clock.vtime + cost(head.weight)
         rows.changed_units.add(clock.id)
         rows.changed_units.add(unit.id)
         if resumed:
@@ -238,21 +245,8 @@ class Floor:
             lane.fresh.heads.popleft()
             lane.streak = 0
         rows.left -= 1
-        self._starts.append(Start(head.seq, lane.id, resumed, tuple(slots)))
-
-    def _stays(self, lane: Lane) -> bool:
-        """Whether a ready lane of which a run started stays so, as most do; it is taken to its next turn then."""
-        if lane.gate is not None:  # whose next herald is to be looked for
-            return False
-        head, resumed = self._rows.next(lane)
-        if head is None or self._refused_by(lane, head, resumed) is not None:
-            return False
-        if self._others_wait(lane, resumed) is not None:
-            return False
-        lane.wait_seq = head.seq
-        self._rows.changed_lanes.add(lane.id)
-        self._bench.moves_on(lane)
-        return True
+        held = lane.gates[:slots] if slots == last else _limits(lane, head)  # limits come first as a rule
+        self._starts.append(Start(head.seq, lane.id, resumed, held))
 
     def _leave(self, lane: Lane, unit: Unit) -> None:
         """Take the lane from where it is. If a gate rang it, the next there is to be rung."""
@@ -278,15 +272,16 @@ class Floor:
         head, resumed = self._rows.next(lane)
         if head is None:
             return
-        refused_by = self._refused_by(lane, head, resumed)
-        if refused_by is not None:
-            self._wait(lane, unit, head, refused_by)
-            return
-        behind = self._others_wait(lane, resumed)
-        if behind is not None:  # it is rung when it is the best of them
-            self._wait(lane, unit, head, behind)
-            self._rows.mark(self._rows.gates[lane.gates[behind]])
-            return
+        if not self._unhindered(lane, head):
+            refused_by = self._refused_by(lane, head, resumed)
+            if refused_by is not None:
+                self._wait(lane, unit, head, refused_by)
+                return
+            behind = self._others_wait(lane, resumed)
+            if behind is not None:  # it is rung when it is the best of them
+                self._wait(lane, unit, head, behind)
+                self._rows.mark(self._rows.gates[lane.gates[behind]])
+                return
         lane.wait_seq = head.seq
         self._make_ready(lane, unit, None)
 
@@ -345,6 +340,16 @@ class Floor:
                 found, latest = at, opens
         return found
 
+    def _unhindered(self, lane: Lane, head: Head) -> bool:
+        """Whether all gates of the lane have room and none of them anybody else who wants it: the usual case."""
+        gates, now, at = self._rows.gates, self._now, 0
+        for stamp in head.numbers:
+            gate = gates[lane.gates[at]]
+            if gate.waiting or gate.rota is not None or not admits(gate, stamp, now):
+                return False
+            at += 1
+        return True
+
     def _others_wait(self, lane: Lane, resumed: bool) -> int | None:
         """The first gate of the lane at which others wait for what its head is about to take."""
         for at, gate_id in enumerate(lane.gates):
@@ -355,3 +360,8 @@ class Floor:
 
     def _left_for_others(self, gate: Gate, stamp: Stamp, lane: Lane) -> bool:
         return self._rows.serves(lane.workflow) and self._rotas.withholds(gate, stamp, lane.priority, {})
+
+
+def _limits(lane: Lane, head: Head) -> tuple[GateId, ...]:
+    pairs = zip(lane.gates, head.numbers, strict=True)
+    return tuple(gate for gate, stamp in pairs if isinstance(stamp, int))

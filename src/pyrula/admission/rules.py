@@ -39,10 +39,8 @@ def places(gate: Gate, stamp: Stamp) -> int:
     return number if isinstance(number, int) else number[2]
 
 
-def take(gate: Gate, stamp: Stamp, now: int) -> None:
-    """Take one slot or one token, which `admits` said is there."""
-    number = stamp if gate.override is None else gate.override
-    if isinstance(number, int):
-        gate.in_use += 1
-    else:
-        gate.debt, gate.at, gate.q = tokens.take(gate.debt, gate.at, gate.q, number, now)
+def take_token(gate: Gate, rate: tuple[int, int, int], now: int) -> None:
+    """Take one token of a rate, which `admits` said is there."""
+    number = rate if gate.override is None else gate.override
+    assert not isinstance(number, int)
+    gate.debt, gate.at, gate.q = tokens.take(gate.debt, gate.at, gate.q, number, now)

@@ -1,6 +1,7 @@
 """The lane, its queued runs, and the unit it takes turns for."""
 
 from collections import deque
+from functools import lru_cache
 
 import msgspec
 
@@ -11,6 +12,12 @@ UnitId = bytes
 
 ONE_START: int = 2**20
 """The virtual time that a start of weight 1 costs its unit."""
+
+
+@lru_cache(1024)
+def cost(weight: float) -> int:
+    """The virtual time that a start costs a unit of this weight."""
+    return max(1, round(ONE_START / weight))
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):

@@ -65,7 +65,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, cache_hash=True):
         return _decode_stamp(data)
 
 
-class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Stamped(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """The answer of stamping one submission.
 
     keys: key values in storable form, aligned with `stamp.gates`. unit_key: whose turn it takes. priority: 1

@@ -33,7 +33,11 @@ class Remembered:
         """A lane and its row, with nothing loaded of its queues."""
         known = self._lanes.get(id)
         if known is not None:
-            known[0].back, known[0].fresh = Queue(), Queue()
+            lane = known[0]
+            if lane.fresh.asked:
+                lane.fresh = Queue()
+            if lane.back.asked:
+                lane.back = Queue()
         return known
 
     def keep(self, tx: Tx, changes: Changes, rows: dict[LaneId, Row]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from pyrula.model.payload import canonical, decode
-from pyrula.policies.stamp import Stamp, Stamped, gate_id, lane_id, served_name
+from pyrula.policies.stamp import Stamped, gate_ids, lane_id, served_name
 from pyrula.store.protocol import Submission, Submitted
 from pyrula.store.shard import hold
 from pyrula.store.shard.tx import Tx
@@ -17,22 +18,30 @@ START, WAIT, EXPIRE = 0, 1, 2
 """Kinds of timer."""
 
 
-@lru_cache(maxsize=65536)
-def _lane(served: str, priority: int, unit_key: str, stamp: Stamp, keys: tuple[str, ...]) -> bytes:
-    ids = tuple(gate_id(gate.name, gate.kind, key) for gate, key in zip(stamp.gates, keys, strict=True))
-    return lane_id(served, priority, unit_key, ids)
+class _Written(NamedTuple):
+    """Of a run what its workflow and its stamping alone tell. lane: if it holds no slot; keys: as JSON."""
+
+    digest: bytes
+    lane: bytes
+    keys: str
 
 
-def lane_of(workflow: str, priority: int, unit_key: str, stamp: Stamp, keys: tuple[str, ...]) -> bytes:
+@lru_cache(maxsize=4096)
+def _written(workflow: str, stamped: Stamped) -> _Written:
+    served = served_name(workflow, stamped.unit_key, stamped.stamp)
+    lane = lane_id(served, stamped.priority, stamped.unit_key, gate_ids(stamped))
+    return _Written(stamped.stamp.digest, lane, msgspec.json.encode(stamped.keys).decode())
+
+
+def lane_of(submission: Submission) -> bytes:
     """The lane of a run that holds no slot."""
-    served = served_name(workflow, unit_key, stamp)
-    return _lane(served, priority, unit_key, stamp, keys)
+    return _written(submission.workflow, submission.stamped).lane
 
 
 def put_stamps(tx: Tx, stamps: Sequence[Stamped]) -> None:
     """Store each stamp once; they are immutable and named by their digest."""
-    unique = {stamped.stamp.digest: stamped.stamp for stamped in stamps}
-    tx.many("submit.stamp", [(digest, stamp.encode()) for digest, stamp in unique.items()])
+    unique = dict.fromkeys(stamped.stamp for stamped in stamps)
+    tx.many("submit.stamp", [(stamp.digest, stamp.encode()) for stamp in unique])
 
 
 def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
@@ -61,7 +70,7 @@ def submit(tx: Tx, submissions: Sequence[Submission]) -> list[Submitted]:
         elif submission.run_at is not None:
             wall_timers.append((submission.run_at, seq))
         else:
-            queued.append((lane, 0, seq, submission.stamped.stamp.digest))
+            queued.append((lane, 0, seq, _written(submission.workflow, submission.stamped).digest))
             bells[lane] = None
         if submission.expires_in is not None:
             timers.append((tx.now + submission.expires_in, seq, EXPIRE))
@@ -76,22 +85,23 @@ def _lane_for(tx: Tx, submission: Submission) -> bytes:
     stamped = submission.stamped
     if submission.parent is not None and stamped.stamp.gates:
         return hold.lane_for_child(tx, submission)
-    return lane_of(submission.workflow, stamped.priority, stamped.unit_key, stamped.stamp, stamped.keys)
+    return lane_of(submission)
 
 
 def row_of(submission: Submission, lane: bytes, now: int, wall: int) -> tuple[object, ...]:
     """The parameters of `submit.run`."""
     stamped = submission.stamped
+    written = _written(submission.workflow, stamped)
     delayed = submission.delay is not None or submission.run_at is not None
     return (
         submission.run_id,
         submission.workflow,
         submission.params,
-        stamped.stamp.digest,
+        written.digest,
         lane,
         stamped.priority,
         stamped.unit_key,
-        msgspec.json.encode(stamped.keys).decode() if stamped.keys else "[]",
+        written.keys,
         "delay" if delayed else None,
         submission.parent,
         now,
