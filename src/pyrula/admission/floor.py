@@ -156,7 +156,7 @@ class Floor:
                 behind.append(lane)
         self._rows.load_heads(behind, 1)
         return moved + [
-            lane for lane in behind if lane.fresh.heads and lane.fresh.heads[0].seq < lane.wait_seq
+            lane for lane in behind if lane.fresh.heads and lane.fresh.heads[-1].seq < lane.wait_seq
         ]
 
     def _ring(self) -> None:
@@ -202,9 +202,11 @@ class Floor:
             if fresh is not None and self._refused_by(lane, fresh, False) is None:
                 head, resumed = fresh, False
         self._start(lane, unit, head, resumed)
-        head, resumed = self._rows.next(lane)
-        if head is not None and lane.gate is None and self._unhindered(lane, head):
-            self._rows.changed_lanes.add(lane.id)
+        self._rows.changed_lanes.add(lane.id)
+        head, _ = self._rows.next(lane)
+        if head is None:
+            self._leave(lane, unit)
+        elif lane.gate is None and self._unhindered(lane, head):
             lane.wait_seq = head.seq  # it stays ready, as most do
             self._bench.moves_on(lane)
         else:
@@ -239,10 +241,10 @@ class Floor:
         rows.changed_units.add(clock.id)
         rows.changed_units.add(unit.id)
         if resumed:
-            lane.back.heads.popleft()
+            lane.back.heads.pop()
             lane.streak = min(lane.streak + 1, RESUMED_IN_A_ROW) if rows.first(lane, False) else 0
         else:
-            lane.fresh.heads.popleft()
+            lane.fresh.heads.pop()
             lane.streak = 0
         rows.left -= 1
         held = lane.gates[:slots] if slots == last else _limits(lane, head)  # limits come first as a rule
@@ -342,12 +344,11 @@ class Floor:
 
     def _unhindered(self, lane: Lane, head: Head) -> bool:
         """Whether all gates of the lane have room and none of them anybody else who wants it: the usual case."""
-        gates, now, at = self._rows.gates, self._now, 0
-        for stamp in head.numbers:
+        gates, now = self._rows.gates, self._now
+        for at, stamp in enumerate(head.numbers):
             gate = gates[lane.gates[at]]
             if gate.waiting or gate.rota is not None or not admits(gate, stamp, now):
                 return False
-            at += 1
         return True
 
     def _others_wait(self, lane: Lane, resumed: bool) -> int | None:

@@ -64,7 +64,7 @@ class Loader(Protocol):
         """Of the live workers that serve other sets of workflows: by the name of each set (as in `served`) its
         workflows, and how many runs they have room for now, all together."""
 
-    def queue(self, asks: Sequence[QueueAsk]) -> Sequence[Sequence[Head]]:
+    def queue(self, asks: Sequence[QueueAsk]) -> Sequence[list[Head]]:
         """Per ask the lane's next queued runs, by seq."""
 
 

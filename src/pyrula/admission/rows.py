@@ -103,7 +103,7 @@ class Rows:
             return
         for lane in lanes:
             heads = lane.back.heads or lane.fresh.heads
-            for gate, number in zip(lane.gates, heads[0].numbers if heads else (), strict=False):
+            for gate, number in zip(lane.gates, heads[-1].numbers if heads else (), strict=False):
                 if gate not in self.gates:
                     self.gates[gate] = Gate(gate, "limit" if isinstance(number, int) else "rate")
 
@@ -113,7 +113,7 @@ class Rows:
         if not queue.heads and queue.more and (lane.resumed or not resumed):
             self.load_heads([lane], min(1 + self.left, max(2, 2 * queue.asked)))
         if queue.heads:
-            return queue.heads[0]
+            return queue.heads[-1]
         if resumed and lane.resumed:
             lane.resumed = False
             self.changed_lanes.add(lane.id)
@@ -139,7 +139,8 @@ class Rows:
                 asks.append((lane.id, True, lane.back.after, n))
                 queues.append(lane.back)
         for queue, heads in zip(queues, self.loader.queue(asks) if asks else (), strict=True):
-            queue.heads.extend(heads)
             queue.more, queue.asked = len(heads) >= n, n
             if heads:
                 queue.after = heads[-1].seq
+                queue.heads = heads
+                heads.reverse()

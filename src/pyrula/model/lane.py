@@ -1,6 +1,5 @@
 """The lane, its queued runs, and the unit it takes turns for."""
 
-from collections import deque
 from functools import lru_cache
 
 import msgspec
@@ -29,9 +28,9 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class Queue(msgspec.Struct, gc=False):
-    """The loaded front of one of a lane's two queues, in order of submission."""
+    """The loaded front of one of a lane's two queues, its first run last."""
 
-    heads: deque[Head] = msgspec.field(default_factory=deque)
+    heads: list[Head] = []
     after: int = -1  # seq of the last head loaded
     more: bool = True  # the store may hold some behind it
     asked: int = 0  # how many were asked for last

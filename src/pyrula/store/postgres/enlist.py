@@ -44,7 +44,6 @@ async def enlist(
 
 
 def _row(submission: Submission) -> tuple[Any, ...]:
-    stamped = submission.stamped
     lane = lane_of(submission)
     row = row_of(submission, lane, 0, 0)
     context, times = row[12], (submission.delay, submission.run_at, submission.expires_in)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from pyrula.admission import Changes, Floor, Start
 from pyrula.model.lane import Lane
@@ -20,6 +21,10 @@ from pyrula.store.shard.tx import Row, Tx
 
 _BELLS = 512
 """Lanes looked at because something joined or left them, in one turn: what a turn uses, not what there is."""
+
+_seq = attrgetter("seq")
+_CLOCK = ("", 0)
+"""Workflow and priority of a unit that has no lanes."""
 
 _EMPTY = rows.STATES.index("empty")
 
@@ -136,32 +141,37 @@ def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
     lanes = [rows.lane_row(lane, loader.plans[lane.id]) for lane in moved]
     tx.many("admit.lane", [lane for lane in lanes if lane != stored.get(lane[0])])
     stored.update((lane[0], lane) for lane in lanes)
-    units = {lane.unit: (lane.workflow, lane.priority) for lane in loader.seen.values()}
-    units.update({lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes})
+    units = {lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes}
     tx.many(
         "admit.unit",
-        [(unit.id, *units.get(unit.id, ("", 0)), unit.vtime, unit.ready) for unit in changes.units],
+        [(unit.id, *units.get(unit.id, _CLOCK), unit.vtime, unit.ready) for unit in changes.units],
     )
-    passed = Counter(gate for start in changes.starts for gate in loader.seen[start.lane_id].gates)
+    passed: Counter[bytes] = Counter()
+    for lane_id, n in Counter([start.lane_id for start in changes.starts]).items():
+        for gate in loader.seen[lane_id].gates:
+            passed[gate] += n
     tx.many("admit.gate", [rows.gate_row(gate, passed[gate.id]) for gate in changes.gates])
     tx.many("admit.leave", [(start.lane_id, int(start.resumed), start.seq) for start in changes.starts])
+
+
+def _keeping(
+    tx: Tx, starts: Sequence[Start], stamps: Mapping[int, bytes], loader: ShardLoader, hall: Hall
+) -> tuple[set[int], set[int]]:
+    """hold="run": those that begin to keep a slot, and all whose slots are noted. stamps: their digests."""
+    kept = {digest: hall.stamps.keeping(tx, digest) for digest in set(stamps.values())}
+    plans = {lane: loader.plans[lane] for lane in {start.lane_id for start in starts}}
+    if not any(kept.values()) and not any(hold.SLOT_GATE in plan for plan in plans.values()):
+        return set(), set()
+    keeping = {start.seq for start in starts if not kept[stamps[start.seq]].isdisjoint(plans[start.lane_id])}
+    return keeping, keeping | {start.seq for start in starts if hold.SLOT_GATE in plans[start.lane_id]}
 
 
 def _hand_out(
     tx: Tx, incarnation: str, starts: Sequence[Start], epoch: int, loader: ShardLoader, hall: Hall
 ) -> tuple[Claim, ...]:
-    found = {row[0]: row for row in tx.match("admit.run", [(start.seq,) for start in starts])}
-    keeping, noted = (
-        set(),
-        set(),
-    )  # hold="run": those that begin to keep a slot, and all whose slots are noted
-    for start in starts:
-        plan = loader.plans[start.lane_id]
-        if plan and hall.stamps.keeping(tx, found[start.seq][5], plan):
-            keeping.add(start.seq)
-        elif hold.SLOT_GATE not in plan:
-            continue
-        noted.add(start.seq)
+    in_order = sorted(starts, key=_seq)  # neighbours lie together
+    found = {row[0]: row for row in tx.match("admit.run", [(start.seq,) for start in in_order])}
+    keeping, noted = _keeping(tx, starts, {seq: row[5] for seq, row in found.items()}, loader, hall)
     tx.many(
         "admit.lease",
         [
@@ -174,7 +184,7 @@ def _hand_out(
                 b"".join(start.gates),
                 int(start.seq in noted),
             )
-            for start in starts
+            for start in in_order
         ],
     )
     if noted:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,7 +57,7 @@ def hand_in(
     live = [(held[lease.seq], outcome) for lease, outcome in outcomes if lease.seq in held]
     ended = [(lease, end) for lease, outcome in live if (end := _end(lease, outcome, worker_id)) is not None]
     freed = leave(tx, [lease for lease, _ in ended], ended=True)
-    finish_all(tx, [end for _, end in ended])
+    finish_all(tx, sorted([end for _, end in ended], key=itemgetter(0)))
     going_on: dict[type[Outcome], list[tuple[Held, Any]]] = {}
     for lease, outcome in live:
         if type(outcome) in _GO_ON and not lease.signal & CANCEL:
@@ -73,14 +74,15 @@ def leave(tx: Tx, leases: Sequence[Held], *, ended: bool) -> Counter[bytes]:
     """
     noted = [lease.seq for lease in leases if lease.held]
     freed: Counter[bytes] = Counter()
-    for slots, n in Counter(lease.slots for lease in leases if not lease.held).items():
+    for slots, n in Counter([lease.slots for lease in leases if not lease.held]).items():
         for gate in taken(slots):
-            freed[gate] += n
+            freed[gate] = freed.get(gate, 0) + n
     return freed + kept(tx, noted, ended=ended) if noted else freed
 
 
 def _take_leases(tx: Tx, incarnation: str, leases: Sequence[Lease]) -> dict[int, Held]:
-    rows = tx.match("handin.lease", [(lease.seq, lease.epoch, incarnation) for lease in leases])
+    asks = sorted([(lease.seq, lease.epoch, incarnation) for lease in leases])  # neighbours lie together
+    rows = tx.match("handin.lease", asks)
     tx.many("handin.drop_lease", [(row[0],) for row in rows])
     return {row[0]: Held(*row) for row in rows}
 

@@ -29,8 +29,8 @@ class Stamps:
 
     def __init__(self) -> None:
         self._stamps: dict[bytes, Stamp] = {}
-        self._numbers: dict[tuple[bytes, bytes], tuple[Number, ...]] = {}
-        self._keeping: dict[tuple[bytes, bytes], bool] = {}
+        self._terms: dict[tuple[bytes, bytes], tuple[tuple[Number, ...], float]] = {}
+        self._keeping: dict[bytes, frozenset[int]] = {}
 
     def get(self, tx: Tx, digest: bytes) -> Stamp:
         """The stamp of this digest."""
@@ -39,22 +39,22 @@ class Stamps:
             stamp = self._stamps[digest] = Stamp.decode(tx.rows("admit.stamp", digest)[0][0])
         return stamp
 
-    def numbers(self, tx: Tx, digest: bytes, plan: bytes) -> tuple[Number, ...]:
-        """A stamp's numbers, aligned with the gates of a lane."""
-        numbers = self._numbers.get((digest, plan))
-        if numbers is None:
-            gates = self.get(tx, digest).gates
-            numbers = tuple(1 if at == SLOT_GATE else gates[at].number for at in plan)
-            self._numbers[digest, plan] = numbers
-        return numbers
+    def terms(self, tx: Tx, digest: bytes, plan: bytes) -> tuple[tuple[Number, ...], float]:
+        """A stamp's numbers, aligned with the gates of a lane, and its weight."""
+        terms = self._terms.get((digest, plan))
+        if terms is None:
+            stamp = self.get(tx, digest)
+            numbers = tuple(1 if at == SLOT_GATE else stamp.gates[at].number for at in plan)
+            terms = self._terms[digest, plan] = numbers, stamp.weight
+        return terms
 
-    def keeping(self, tx: Tx, digest: bytes, plan: bytes) -> bool:
-        """Whether a run that just took its slots is to keep one of them while parked."""
-        keeping = self._keeping.get((digest, plan))
+    def keeping(self, tx: Tx, digest: bytes) -> frozenset[int]:
+        """The places of those of its gates of which a run keeps a slot while parked."""
+        keeping = self._keeping.get(digest)
         if keeping is None:
             gates = self.get(tx, digest).gates
-            keeping = any(at != SLOT_GATE and gates[at].hold == "run" for at in plan)
-            self._keeping[digest, plan] = keeping
+            keeping = frozenset(at for at, gate in enumerate(gates) if gate.hold == "run")
+            self._keeping[digest] = keeping
         return keeping
 
 
@@ -202,15 +202,19 @@ class ShardLoader:
             answers[row[7], row[2], row[10]].append(self._with_unit(row))
         return [answers[ask[:3]] for ask in params]
 
-    def queue(self, asks: Sequence[QueueAsk]) -> Sequence[Sequence[Head]]:
+    def queue(self, asks: Sequence[QueueAsk]) -> Sequence[list[Head]]:
         answers: dict[tuple[bytes, int], list[Head]] = {(ask[0], int(ask[1])): [] for ask in asks}
         params = [
             (lane, int(resumed), max(after, self._begin.get(lane, _START)[resumed] - 1), n)
             for lane, resumed, after, n in asks
         ]
+        last: tuple[LaneId, int, bytes] | None = None
         for lane, resumed, seq, digest in self._tx.match("loader.queue", params):
-            numbers = self._stamps.numbers(self._tx, digest, self.plans[lane])
-            answers[lane, resumed].append(Head(seq, numbers, self.stamp(digest).weight))
+            if (lane, resumed, digest) != last:  # those of a lane come together as a rule, and are alike
+                last = lane, resumed, digest
+                numbers, weight = self._stamps.terms(self._tx, digest, self.plans[lane])
+                answer = answers[lane, resumed]
+            answer.append(Head(seq, numbers, weight))
         return [answers[ask[0], int(ask[1])] for ask in asks]
 
     def others(self) -> Mapping[bytes, tuple[frozenset[str], int]]:

@@ -59,7 +59,8 @@ def is_stored(lane: Lane, row: Row | None) -> bool:
         row is not None
         and lane.state == "empty"
         and row[6] == 0
-        and (bool(row[11]), row[12]) == (lane.resumed, lane.streak)
+        and row[11] == lane.resumed
+        and row[12] == lane.streak
     )
 
 
