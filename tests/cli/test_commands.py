@@ -83,7 +83,7 @@ def test_gates_show_numbers_pauses_and_overrides(pyrula, ask, work):
 
 def test_what_a_pause_says_to_type_ends_that_pause(pyrula, work):
     work()
-    for key in ("a", "O'Brien & sons", ""):
+    for key in ("a", "O'Brien & sons", "-x", ""):
         said = pyrula("pause", "sync.limit", "--key", key).out
         undo = shlex.split(said.partition("until: pyrula ")[2])
         assert pyrula(*undo).out.strip() == f"sync.limit, key {key!r}: resumed"

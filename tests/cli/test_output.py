@@ -1,6 +1,7 @@
 """What people read."""
 
 import io
+import shlex
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -51,3 +52,10 @@ def test_markup_in_a_users_text_is_not_obeyed():
     out = Console(file=io.StringIO(), width=80)
     out.print(output.table(["a"], [["[red]x[/]"]]))
     assert "[red]x[/]" in out.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("gate", "key"), [("sync.limit", "a"), ("it's $HOME; rm", "O'Brien & \nsons"), ("open ai", None)]
+)
+def test_what_is_given_to_be_copied_is_one_word_each_to_a_shell(gate, key):
+    assert shlex.split(output.as_arguments(gate, key)) == [gate, *([] if key is None else ["--key", key])]

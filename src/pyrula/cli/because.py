@@ -196,7 +196,8 @@ def _pause(reason: Reason, known: Known) -> Said:
         return Said(
             f"{_gate(reason)}: paused {how_long}",
             ("by an operator, for all keys of the gate",),
-            f"to go on: pyrula resume {reason['gate']}, or for this key alone: pyrula resume {_of_gate(reason)}",
+            f"to go on: pyrula resume {as_arguments(reason['gate'], None)}, or for this key alone: "
+            f"pyrula resume {_of_gate(reason)}",
         )
     return Said(
         f"{_gate(reason)}: paused {how_long}",

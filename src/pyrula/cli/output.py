@@ -153,7 +153,7 @@ def shown_override(standing: Standing) -> str:
 
 def as_arguments(gate: str, key: str | None) -> str:
     """A gate, and one key of it, as the commands take them: to be copied into a shell."""
-    return gate if key is None else f"{gate} --key {quote(key)}"
+    return quote(gate) if key is None else f"{quote(gate)} --key {quote(key)}"
 
 
 def _plain(cell: Any) -> str:

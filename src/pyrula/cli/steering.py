@@ -197,7 +197,7 @@ def _tell(gate: str, key: str | None, what: str, as_json: bool, left: Sequence[S
             f"pyrula {undo} {as_arguments(gate, each['key'])}"
         )
     if len(left) > _MOST_LEFT:
-        lines.append(f"    and {len(left) - _MOST_LEFT} more keys: pyrula gates {gate}")
+        lines.append(f"    and {len(left) - _MOST_LEFT} more keys: pyrula gates {as_arguments(gate, None)}")
     told: dict[str, Any] = {"gate": gate, "key": key, "now": what}
     if left:
         told["keys_of_their_own"] = [each["key"] for each in left]
