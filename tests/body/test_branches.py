@@ -20,29 +20,24 @@ async def _double(x: int) -> int:
     return 2 * x
 
 
+async def _part(ctx: Any, n: int) -> int:
+    first: int = await ctx.step(_double, n)
+    await ctx.sleep(n)
+    second: int = await ctx.step(_double, first)
+    return second
+
+
 def _gathered() -> Any:
     async def body(ctx: Any) -> list[int]:
-        async def part(n: int) -> int:
-            first: int = await ctx.step(_double, n)
-            await ctx.sleep(n)
-            second: int = await ctx.step(_double, first)
-            return second
-
-        return list(await asyncio.gather(*(part(n) for n in range(1, 4))))
+        return list(await asyncio.gather(*(_part(ctx, n) for n in range(1, 4))))
 
     return body
 
 
 def _grouped() -> Any:
     async def body(ctx: Any) -> list[int]:
-        async def part(n: int) -> int:
-            first: int = await ctx.step(_double, n)
-            await ctx.sleep(n)
-            second: int = await ctx.step(_double, first)
-            return second
-
         async with asyncio.TaskGroup() as group:
-            parts = [group.create_task(part(n)) for n in range(1, 4)]
+            parts = [group.create_task(_part(ctx, n)) for n in range(1, 4)]
         return [part.result() for part in parts]
 
     return body
