@@ -21,7 +21,7 @@ from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.worker.heartbeat import judge
 from pyrula.workflows.workflow import Registry, workflow
-from tests.worker.conftest import fails, until
+from tests.worker.conftest import counted, fails, until
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,20 @@ async def test_a_worker_that_cannot_renew_stops_its_bodies_before_the_lease_laps
         cut.clear()
         assert await client.result(run_id, timeout=5) == "second life"
     assert len(began) == 2
+
+
+async def test_a_process_that_can_start_no_more_threads_keeps_its_leases(
+    store: Any, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with counted(store, "heartbeat") as beats:
+        async with Worker(store, registry, lease_seconds=0.3):
+            await until(lambda: beats)
+            monkeypatch.setattr(threading.Thread, "start", refuse)
+            await until(lambda: len(beats) > 5, 5)
+        assert len(set(beats)) == 1
 
 
 async def test_an_outage_is_told_once_and_its_end_where_it_has_one(

@@ -1,5 +1,6 @@
 """The heartbeat: renews a worker's leases from a thread of its own, so that a body which blocks the loop
-keeps them."""
+keeps them. Another thread tells when they are lost: a store may keep a beat waiting, and the moment to give up must
+not be missed over that."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Literal
 
 from pyrula.clock import SECOND, Clock
@@ -35,7 +37,7 @@ def judge(now: int, renewed: int, ticked: int, lease: int, stall: int) -> Verdic
 
 
 class Heartbeat:
-    """One incarnation's heartbeat. Calls `lost` on the loop when it is over, and `stuck` (from its thread)
+    """One incarnation's heartbeat. Calls `lost` on the loop when it is over, and `stuck` (from a thread)
     when it is too late to stop what runs."""
 
     def __init__(
@@ -57,13 +59,17 @@ class Heartbeat:
         self._failing = False
         self._stop = threading.Event()
         self._beating = threading.Lock()
-        self._going: threading.Thread | None = None
-        self._well = False
-        self._thread = threading.Thread(target=self._run, name="pyrula-heartbeat", daemon=True)
+        self._usual = max(_SHORTEST, lease / SECOND / 3)
+        self._soon = self._usual / 8
+        self._threads = [
+            threading.Thread(target=work, name=f"pyrula-heartbeat-{name}", daemon=True)
+            for name, work in (("watch", self._watch), ("beat", self._renew))
+        ]
 
     def start(self) -> None:
         """Begin to beat."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Beat no more. Returns at once; a beat under way may still end."""
@@ -89,45 +95,34 @@ class Heartbeat:
         """A turn that was asked for at `asked` went through: a store gives such a worker at least half a
         lease. One that went through too late, as in a process that was suspended meanwhile, proves nothing."""
         self._renewed = max(self._renewed, asked - self._lease // 2)
-        if self._thread.is_alive():
+        if self._threads[0].is_alive():
             self._give_up()
 
     def tick(self) -> None:
         """The loop runs."""
         self._ticked = self._clock.monotonic()
 
-    def _run(self) -> None:
-        usual = max(_SHORTEST, self._lease / SECOND / 3)
+    def _renew(self) -> None:
+        """In a thread: beat, as long as there is something to renew."""
         pause = 0.0  # a lease may be as short as the time it took to come here
-        before: Verdict = "renew"
         while not self._stop.wait(pause):
+            asked = self._clock.monotonic()
+            well = self._judge() == "renew" and self._try()
+            took = (self._clock.monotonic() - asked) / SECOND
+            pause = max(self._soon, self._usual - took) if well else self._soon
+
+    def _watch(self) -> None:
+        """In a thread: tell when it is over, and see whether the loop runs."""
+        before: Verdict = "renew"
+        while not self._stop.wait(self._soon):
             verdict = self._judge()
-            if verdict == "renew":
-                pause = self._renew(usual)
-            elif verdict == "stalled":
-                pause = usual / 4
-            else:
-                pause = usual / 16
+            if verdict in ("give up", "too late"):
                 self._on_loop(self._give_up)
                 if verdict == before == "too late":  # seen once, it may be a clock that a test is moving
                     self._stuck()
                     return
             before = verdict
             self._on_loop(self.tick)
-
-    def _renew(self, usual: float) -> float:
-        """Beat in a thread beside, unless one still does: a store may keep a beat waiting, and the moment to give up
-        must not be missed over that. Answers for how many seconds to rest."""
-        soon = usual / 8
-        if self._going is None or not self._going.is_alive():
-            self._well = False
-            self._going = threading.Thread(target=self._try, name="pyrula-beat", daemon=True)
-            self._going.start()
-        self._going.join(soon)
-        if not self._well:
-            return soon
-        took = (self._clock.monotonic() - self._renewed) / SECOND
-        return min(usual, max(soon, usual - took))
 
     def _judge(self) -> Verdict:
         return judge(self._clock.monotonic(), self._renewed, self._ticked, self._lease, self._stall)
@@ -137,22 +132,23 @@ class Heartbeat:
         if self._judge() in ("give up", "too late"):
             self._lost("the leases could not be renewed in time")
 
-    def _try(self) -> None:
-        """Renew; not `_well` if it has to be tried again soon."""
+    def _try(self) -> bool:
+        """Renew; False if it has to be tried again soon."""
         try:
             with self._beating:
                 if self._stop.is_set():
-                    return
+                    return False
                 self.beat()
         except StoreClosed:
             self._stop.set()
+            return False
         except Exception as error:
             self._fail(error)
-        else:
-            if self._failing:
-                self._failing = False
-                _log.info("heartbeat of %s gets through again", self._incarnation)
-            self._well = True
+            return False
+        if self._failing:
+            self._failing = False
+            _log.info("heartbeat of %s gets through again", self._incarnation)
+        return True
 
     def _fail(self, error: Exception) -> None:
         """Say so once for each outage, not for each beat; with a traceback if nobody foresaw it."""
@@ -163,5 +159,6 @@ class Heartbeat:
         self._failing = True
 
     def _on_loop(self, call: Callable[[], None]) -> None:
-        if not self._stop.is_set() and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call)
+        if not self._stop.is_set():
+            with suppress(RuntimeError):  # a closed loop: nothing runs there any more
+                self._loop.call_soon_threadsafe(call)
