@@ -5,6 +5,7 @@ Labels are workflows, gate names, kinds and levels: what is declared. Never a ke
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -48,6 +49,15 @@ class Metrics:
         return generate_latest(registry)
 
 
+def _parked(reasons: Mapping[str, int]) -> Counter[str]:
+    """Runs by the state that a figure calls what several reasons may be: a series has one sample."""
+    named = {"delay": "delayed", "later": "delayed", "aside": "set_aside"}
+    states = Counter[str]()
+    for reason, count in reasons.items():
+        states[named.get(reason, f"parked_{reason}")] += count
+    return states
+
+
 def of_store(overview: dict[str, Any], now: datetime) -> list[Metric]:
     """The figures of a store, from its overview at `now`."""
     runs = GaugeMetricFamily(
@@ -58,14 +68,7 @@ def of_store(overview: dict[str, Any], now: datetime) -> list[Metric]:
     for workflow, count in overview["executing"].items():
         runs.add_metric(("executing", workflow), count)
     runs.add_metric(("queued", ""), overview["queued"])
-    for reason, count in overview["parked"].items():
-        state = (
-            "delayed"
-            if reason in ("delay", "later")
-            else "set_aside"
-            if reason == "aside"
-            else f"parked_{reason}"
-        )
+    for state, count in _parked(overview["parked"]).items():
         runs.add_metric((state, ""), count)
     waiting = GaugeMetricFamily(
         "pyrula_waiting_runs",

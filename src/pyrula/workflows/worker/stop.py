@@ -23,12 +23,13 @@ async def stop(lives: Lives, clock: Clock, grace: int, stuck: Callable[[str], No
     lives.stop_asking()
     if grace > 0 and await clock.wait(lives.over, grace):
         return
-    if bodies := lives.executions.bodies:
-        runs = ", ".join(body.claim.run_id for body in list(bodies.values())[:10])
-        _log.info(
-            "stopping: handing back %d executing (%s%s)", len(bodies), runs, ", …" if len(bodies) > 10 else ""
-        )
+    handed_back = [body.claim.run_id for body in lives.executions.bodies.values()]
     lives.executions.release_all()
+    if handed_back:  # said afterwards: what a log handler raises keeps no run from being handed back
+        more = ", …" if len(handed_back) > 10 else ""
+        _log.info(
+            "stopping: handing back %d executing (%s%s)", len(handed_back), ", ".join(handed_back[:10]), more
+        )
     looks = 0
     while not await clock.wait(lives.over, _THREADS):
         looks += 1
