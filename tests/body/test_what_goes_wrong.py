@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyrula.model.outcome import Failed
@@ -40,3 +41,18 @@ async def test_a_step_that_is_given_no_function_is_told_what_to_give() -> None:
         outcome = await Stage(body).life()
         assert isinstance(outcome, Failed)
         assert said in outcome.error
+
+
+async def test_a_group_of_errors_is_told_by_its_members_and_not_by_their_number() -> None:
+    async def fails() -> None:
+        raise ConnectionError("no line")
+
+    async def body(ctx: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+
+    outcome = await Stage(body).life()
+    assert isinstance(outcome, Failed)
+    assert msgspec.json.decode(outcome.error)["message"] == (
+        "unhandled errors in a TaskGroup (1 sub-exception): ConnectionError: no line"
+    )

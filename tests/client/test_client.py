@@ -1,5 +1,6 @@
 """WorkflowClient, against a real store in memory; time is virtual."""
 
+import warnings
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pyrula.testing import Environment
 from pyrula.workflows import (
     Collect,
+    ConfigurationWarning,
     GateNotFound,
     InvalidParams,
     InvalidPayload,
@@ -344,3 +346,21 @@ async def test_a_failed_attempt_is_told_while_it_backs_off():
         assert "its last attempt ended with OSError: 'refused'" in answer["text"]
         assert reason["backs_off"] and reason["error"]["message"] == "refused"
         assert await env.until(env.client.result(run_id)) == "ok"
+
+
+async def test_an_event_without_the_key_of_its_trigger_draws_a_warning_whoever_knows_the_workflow():
+    mine = Registry()
+
+    @workflow(registry=mine, trigger=Collect("user_id", 5, 60))
+    async def digest(ctx, key: str, events: list[dict], count: int) -> None: ...
+
+    async with Environment(workflows=mine) as env:
+        for client in (env.client, WorkflowClient(env.store, Registry())):
+            with pytest.warns(
+                ConfigurationWarning, match="'digest': an event has no 'user_id', the key of its"
+            ):
+                await client.trigger("digest", {"user": "u1"})
+        (buffer,) = await env.client.buffers()
+        assert (buffer["key"], buffer["count"]) == ("", 2)
+        with warnings.catch_warnings(action="error"):
+            await env.client.trigger("digest", {"user_id": None})

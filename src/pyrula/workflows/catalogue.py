@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from pyrula.errors import ConfigurationError, InvalidPayload, WorkflowNotFound, shown
+from pyrula.errors import ConfigurationError, ConfigurationWarning, InvalidPayload, WorkflowNotFound, shown
 from pyrula.model.payload import decode
 from pyrula.policies.stamp import (
     Stamped,
@@ -64,6 +65,7 @@ class ByCode:
         return stamp_run(self._workflow, params, priority)
 
     def stamp_event(self, event: Mapping[str, Any]) -> StampedEvent:
+        _warn_of_lost_key(self.name, self._workflow.declared.trigger_key, event)
         return stamp_event(self._workflow, event)
 
     def restamp(self, params: bytes, priority: int) -> Stamped:
@@ -84,10 +86,23 @@ class ByDeclaration:
         return stamp_by_declaration(self._declaration, params, priority)
 
     def stamp_event(self, event: Mapping[str, Any]) -> StampedEvent:
+        trigger = self._declaration["trigger"] or {}
+        _warn_of_lost_key(self.name, trigger.get("key"), event)
         return stamp_event_by_declaration(self._declaration, event)
 
     def restamp(self, params: bytes, priority: int) -> Stamped:
         return stamp_by_declaration(self._declaration, decode(params), priority)
+
+
+def _warn_of_lost_key(workflow: str, key: object, event: Mapping[str, Any]) -> None:
+    """Once per workflow and process, as Python shows a warning of one place and text."""
+    if isinstance(key, str) and key not in event:
+        warnings.warn(
+            f"workflow {workflow!r}: an event has no {key!r}, the key of its trigger; events without it share one "
+            "buffer, and one run, whoever they are of",
+            ConfigurationWarning,
+            stacklevel=2,
+        )
 
 
 class Catalogue:

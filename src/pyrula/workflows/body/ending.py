@@ -27,6 +27,8 @@ _REFUSALS = frozenset(kind.code for kind in (*_REFUSED, NotJson, PayloadTooLarge
 _LONGEST_NAME = 200
 _LONGEST_MESSAGE = 10_000
 _LONGEST_TRACEBACK = 20_000
+_MOST_TOLD = 10
+"""Members of an exception group whose messages are kept; its traceback has all."""
 
 
 def returned(value: object) -> Completed:
@@ -87,18 +89,26 @@ def set_aside(message: str, code: str) -> SetAside:
 def error_value(error: BaseException) -> bytes:
     """JSON of an exception: its type, message, code and traceback, each cut where it is endless."""
     code = getattr(error, "code", None)
-    try:
-        message = str(error)
-    except Exception as broken:  # the user's __str__
-        message = f"<{type(error).__name__}, whose __str__ raised {type(broken).__name__}>"
     lines = "".join(traceback.format_exception(error)) if error.__traceback__ is not None else None
     value = ErrorValue(
         _text(type(error).__name__, _LONGEST_NAME),
-        _text(message, _LONGEST_MESSAGE),
+        _text(_said(error), _LONGEST_MESSAGE),
         _text(code, _LONGEST_NAME) if isinstance(code, str) else None,
         None if lines is None else _text(lines, _LONGEST_TRACEBACK),
     )
     return msgspec.json.encode(value)
+
+
+def _said(error: BaseException) -> str:
+    """Its message; of a group also those of its members, which its own only counts."""
+    try:
+        said = str(error)
+    except Exception as broken:  # the user's __str__
+        said = f"<{type(error).__name__}, whose __str__ raised {type(broken).__name__}>"
+    if not isinstance(error, BaseExceptionGroup):
+        return said
+    members = [f"{type(one).__name__}: {_said(one)}" for one in error.exceptions[:_MOST_TOLD]]
+    return f"{said}: {'; '.join(members)}"
 
 
 def _text(text: str, longest: int) -> str:
