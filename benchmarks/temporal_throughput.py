@@ -4,10 +4,11 @@
 
 Of the kinds below all, or those that are named: fewer lie closer together, which does a busy machine's ratios good.
 
-All workers live in one process through the whole run. Each round gives every one of them the same small portion, one
-after another, in an order that turns, so that what else the machine does meets all alike. What counts is the median of
-the rounds' ratios to the fixed tuner: with noise that meets both alike it is 1 for two that are alike, however wide the
-rounds are spread. Shown with it: in brackets where the true median lies at 95 %, and the middle half of the rounds.
+Each worker lives through the whole run in a process of its own, with its client: what one does to the SDK's native
+threads meets no other. Each round gives every one of them the same small portion, one after another, in an order that
+turns, so that what else the machine does meets all alike. What counts is the median of the rounds' ratios to the fixed
+tuner: with noise that meets both alike it is 1 for two that are alike, however wide the rounds are spread. Shown with
+it: in brackets where the true median lies at 95 %, and the middle half of the rounds.
 
     again     the fixed tuner a second time: how far from 1 the noise alone takes a ratio
     default   the fixed tuner with the SDK's own number of pollers; `fixed` has those of a WorkerLimiter: as many for
@@ -33,8 +34,8 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -199,7 +200,7 @@ class Portion:
     workflows: float
     """Per second."""
     cpu: float
-    """Milliseconds of this process, client and native threads included, for one activity."""
+    """Milliseconds of its process, client and native threads included, for one activity."""
 
 
 async def portion(client: Client, queue: str) -> Portion:
@@ -216,21 +217,49 @@ async def portion(client: Client, queue: str) -> Portion:
     return Portion(activities, WORKFLOWS / (time.perf_counter() - begin), cpu)
 
 
-async def compare(address: str, rounds: int, named: list[str]) -> None:
-    """Print each round, then the medians and the median of the rounds' ratios with its spread."""
+async def serve(address: str, kind: str) -> None:
+    """A worker of `kind`: one portion for each line that comes, told as a line of figures."""
     quiet = TelemetryConfig(logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR")))
     client = await Client.connect(address, runtime=Runtime(telemetry=quiet))
-    kinds = {kind: KINDS[kind]() for kind in ["fixed", *(kind for kind in named if kind != "fixed")]}
+    own: dict[str, Any] = {"workflows": [Many, Nothing], "activities": [nothing]}
+    async with Worker(client, task_queue=kind, **own, **KINDS[kind]()):
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(*astuple(await portion(client, kind)), flush=True)
+
+
+class Served:
+    """The process of one kind."""
+
+    def __init__(self, address: str, kind: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.temporal_throughput", "--serve", address, kind]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def portion(self) -> Portion:
+        """One portion."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(file=self._process.stdin, flush=True)
+        return Portion(*map(float, self._process.stdout.readline().split()))
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+
+def compare(address: str, rounds: int, named: list[str]) -> None:
+    """Print each round, then the medians and the median of the rounds' ratios with its spread."""
+    kinds = ["fixed", *(kind for kind in named if kind != "fixed")]
     found: dict[str, list[Portion]] = {kind: [] for kind in kinds}
-    async with AsyncExitStack() as running:
-        for kind, options in kinds.items():
-            own: dict[str, Any] = {"workflows": [Many, Nothing], "activities": [nothing]}
-            await running.enter_async_context(Worker(client, task_queue=kind, **own, **options))
-            await portion(client, kind)  # warm
+    with ExitStack() as running:
+        served = {kind: Served(address, kind) for kind in kinds}
+        for one in served.values():
+            running.callback(one.stop)
+        for one in served.values():
+            one.portion()  # warm
         for index in range(rounds):
             turn = index % len(kinds)
             for kind in [*kinds, *kinds][turn : turn + len(kinds)][:: 1 if index % 2 else -1]:
-                found[kind].append(await portion(client, kind))
+                found[kind].append(served[kind].portion())
             last = ((kind, portions[-1]) for kind, portions in found.items())
             shown = (f"{kind} {p.activities:4.0f}/s {p.workflows:4.0f}/s {p.cpu:.2f} ms" for kind, p in last)
             print(f"round {index + 1}: {'   '.join(shown)}", flush=True)
@@ -255,7 +284,10 @@ def spread(ratios: list[float]) -> str:
 
 
 def main() -> None:
-    """Start a server, compare, stop it."""
+    """Start a server, compare, stop it; or be the process of one kind."""
+    if sys.argv[1:2] == ["--serve"]:
+        asyncio.run(serve(*sys.argv[2:]))
+        os._exit(0)  # the SDK's native threads may abort a program that ends right after its last worker
     rounds, named = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS, sys.argv[2:] or list(KINDS)
     if unknown := [kind for kind in named if kind not in KINDS]:
         raise SystemExit(f"no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
@@ -270,12 +302,10 @@ def main() -> None:
     server = subprocess.Popen([found, "server", "start-dev", *options], stdout=subprocess.DEVNULL)
     try:
         time.sleep(2)
-        asyncio.run(compare(f"127.0.0.1:{port}", rounds, named))
-        sys.stdout.flush()
+        compare(f"127.0.0.1:{port}", rounds, named)
     finally:
         server.terminate()
         server.wait()
-    os._exit(0)  # the SDK's native threads may abort a program that ends right after its last worker
 
 
 if __name__ == "__main__":

@@ -196,3 +196,25 @@ async def test_permits_that_are_granted_and_given_up_at_once_are_neither_lost_no
         sys.setswitchinterval(before)
     assert counts["most"] == 1
     assert counts["used"] >= 400
+
+
+async def test_the_sdks_threads_stay_known_to_python(client, hub, tally):
+    """Else each call of theirs would make a thread's state and its frames' memory anew."""
+    here, calls, limiter = threading.local(), [], WorkerLimiter("w", hub=hub)
+    options, queue = limiter.worker_options(), name()
+    supplier = options["tuner"]._get_activity_task_slot_supplier()
+    reserve = supplier.reserve
+
+    def counted(ctx):
+        here.calls = getattr(here, "calls", 0) + 1
+        calls.append((threading.get_ident(), here.calls))
+        return reserve(ctx)
+
+    supplier.reserve = counted
+    own = {"workflows": support.WORKFLOWS, "activities": support.ACTIVITIES}
+    async with Worker(client, task_queue=queue, **own, **options):
+        await (await fan_out(client, queue, 20, 0.0)).result()
+    by_thread = {thread: [n for who, n in calls if who == thread] for thread, _ in calls}
+    assert by_thread
+    assert all(counts == list(range(1, len(counts) + 1)) for counts in by_thread.values())
+    assert max(map(len, by_thread.values())) > 1

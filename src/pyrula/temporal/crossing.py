@@ -20,6 +20,7 @@ from temporalio.worker import SlotReserveContext, WorkerTuner, _tuning
 
 from pyrula.temporal.permit import Permit, Unlimited
 from pyrula.temporal.slots import LimitedSupplier
+from pyrula.temporal.threads import remember
 
 KINDS = (
     "workflow_slot_supplier",
@@ -40,6 +41,7 @@ class Crossing:
 
     def reserve_slot(self, ctx: SlotReserveContext, created: Callable[[Any], object]) -> Permit | Unlimited:
         """A permit, granted or not; `created` takes what the SDK is to cancel when it gives up."""
+        remember()
         made = self._supplier.reserve(ctx)
         # Where the stop is told there is no need to: the SDK would cross once more for each permit, to cancel what
         # is granted, before its poll leaves.
