@@ -107,6 +107,20 @@ def _kept_unit(unit: bytes, workflow: str) -> str:
     return f"unit {unit.hex()} of workflow {workflow} has no lane, and will not be swept: it is not noted as unused"
 
 
+def _unlisted_gate(name: str, key: str, there: bool) -> str:
+    return (
+        f"{_gate(name, key)} is {'not listed by its name' if there else 'listed by its name, and not there'}"
+    )
+
+
+def _unlisted_run(run_id: str | None, seq: int) -> str:
+    return (
+        f"run {run_id} is not listed by its key"
+        if run_id
+        else f"run {seq} is listed by its key, and not there"
+    )
+
+
 def _buffer(workflow: str, text: str, count: int, size: int, events: int, total: int) -> str:
     counted = f"counts {count} events and {size} bytes, and holds {events} and {total}"
     return f"the buffer of workflow {workflow} for key {text!r} {counted}"
@@ -148,6 +162,8 @@ _CHECKS: Final[dict[str, Callable[..., Any]]] = {
     "check.gone_gates": _gone_gate,
     "check.kept_gates": _kept_gate,
     "check.kept_units": _kept_unit,
+    "check.unlisted_gates": _unlisted_gate,
+    "check.unlisted_runs": _unlisted_run,
     "check.buffers": _buffer,
     "check.stray_events": _stray_events,
     "check.timers": _timer,

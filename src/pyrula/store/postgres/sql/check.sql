@@ -118,6 +118,19 @@ WHERE g.lanes = 0 AND g.kind < 2 AND g.key <> '' AND g.id NOT IN (SELECT id FROM
 SELECT u.id, u.workflow FROM units AS u
 WHERE u.workflow <> '' AND u.id NOT IN (SELECT unit FROM lanes) AND u.id NOT IN (SELECT id FROM unused) LIMIT $1::bigint
 
+-- name: unlisted_gates
+-- Differs: there is a list of its own.
+SELECT coalesce(g.name, n.name), coalesce(g.key, n.key), g.id IS NOT NULL
+FROM (SELECT * FROM gates WHERE kind < 2) AS g
+FULL JOIN gate_names AS n ON n.name = g.name AND n.key = g.key AND n.id = g.id AND n.kind = g.kind
+WHERE g.id IS NULL OR n.id IS NULL LIMIT $1::bigint
+
+-- name: unlisted_runs
+-- Differs: likewise.
+SELECT r.run_id, k.seq
+FROM (SELECT * FROM runs WHERE key <> '') AS r FULL JOIN run_keys AS k ON k.key = r.key AND k.seq = r.seq
+WHERE r.seq IS NULL OR k.seq IS NULL LIMIT $1::bigint
+
 -- name: buffers
 -- An event counts with the comma behind it.
 SELECT workflow, text, count, bytes, events, total FROM (

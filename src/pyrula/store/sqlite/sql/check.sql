@@ -120,6 +120,14 @@ WHERE g.lanes = 0 AND g.kind < 2 AND g.key <> '' AND g.id NOT IN (SELECT id FROM
 SELECT u.id, u.workflow FROM units AS u
 WHERE u.workflow <> '' AND u.id NOT IN (SELECT unit FROM lanes) AND u.id NOT IN (SELECT id FROM unused) LIMIT ?1
 
+-- name: unlisted_gates
+-- Indexes list them, which are never wrong.
+SELECT name, key, 1 FROM gates WHERE ?1 < 0
+
+-- name: unlisted_runs
+-- Likewise.
+SELECT run_id, seq FROM runs WHERE ?1 < 0
+
 -- name: buffers
 -- An event counts with the comma behind it.
 SELECT workflow, text, count, bytes, events, total FROM (
