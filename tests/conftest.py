@@ -8,11 +8,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pyrula.store.postgres.connection import PostgresTx
 from pyrula.store.shard.loader import ShardLoader, Stamps
 from pyrula.store.shard.overrides import Overrides
 from pyrula.store.shard.remembered import Remembered
 from pyrula.store.shard.rows import lane_row
 from pyrula.store.shard.tx import Tx
+
+MANY = 1_000_000
 
 # No deadlines: a slow machine is not a wrong answer. CI draws the same examples each time, so that a red run
 # can be repeated; `thorough` is for a search by hand: HYPOTHESIS_PROFILE=thorough pytest tests/admission
@@ -52,5 +55,17 @@ def what_is_remembered_is_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> Non
         stored.lanes(list(lanes))
         assert stored.stored == {id: row for id, (_, row) in lanes.items()}
         assert stored.stored == {id: lane_row(lane, row[5]) for id, (lane, row) in lanes.items()}
+        for gate in self.gates:
+            waiting = self.waiting(gate)
+            if waiting is not None and len(waiting) < MANY:
+                found = tx.match("loader.few_waiting", [(gate, MANY)])
+                assert sorted(row[:13] for row in found) == sorted(waiting)
+        # A run may be before where its lane is known to begin only until its bell was heard.
+        # PostgreSQL's bells are taken out as they are read.
+        bells = tx.script("SELECT lane FROM inbox") if isinstance(tx, PostgresTx) else tx.rows("admit.bells", b"", MANY)
+        rung = {row[0] for row in bells}
+        for id, resumed, fresh in tx.match("admit.heads", [(id,) for id in self._lanes if id not in rung]):
+            begins = self.begin(id)
+            assert (fresh is None or fresh >= begins[0]) and (resumed is None or resumed >= begins[1])
 
     monkeypatch.setattr(Remembered, "recall", checked)

@@ -49,6 +49,11 @@ async def kept(ctx: Any, k: str) -> None:
     """Each run has a family to look for, when it starts and when it ends."""
 
 
+@pytest.fixture(autouse=True)
+def what_is_remembered_is_what_is_stored() -> None:
+    """Not looked at here: it would be most of what is measured."""
+
+
 @pytest.fixture
 def explaining_server() -> Iterator[Server]:
     server = Server(options=(*OPTIONS, "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB"))

@@ -32,6 +32,12 @@ _BESIDE: Final = {block: f"{block}_beside" for block in ("submit.timer", "submit
 """Blocks that a transaction beside the lock runs in another form: it may commit after turns that began later."""
 _COMMENT = re.compile(r"^--.*$", re.MULTILINE)
 _MODIFIES = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
+_WRITES_FLOOR = re.compile(r"\b(?:INTO|UPDATE|DELETE\s+FROM)\s+(?:lanes|units|gates)\b")
+"""Of statements that may write a lane, a unit or a gate."""
+_WRITES_GATES = re.compile(r"^UPDATE gates AS g\s[^;]*\bFROM unnest\(\$1::bytea\[\]", re.MULTILINE)
+"""Of those that write the gates which are their first parameter, and nothing else of these."""
+_GATES: Final = 4096
+"""Gates written that are told apart."""
 _FORGET_EVERY: Final = 1000
 _NO_SCANS: Final = (
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off"
@@ -53,20 +59,28 @@ class AnswerLost(Exception):
 
 class _Block(NamedTuple):
     """A statement. sql: empty if nothing is to be done here; bulk: its parameters are arrays; modifies: it may
-    write."""
+    write; floor: a lane, a unit or a gate; gates: of these only the gates that are named first."""
 
     address: str
     name: bytes
     sql: bytes
     bulk: bool
     modifies: bool
+    floor: bool = False
+    gates: bool = False
 
 
 @cache
 def _blocks() -> dict[str, _Block]:
     return {
         address: _Block(
-            address, address.encode(), sql.encode(), "[]" in sql, _MODIFIES.search(sql) is not None
+            address,
+            address.encode(),
+            sql.encode(),
+            "[]" in sql,
+            _MODIFIES.search(sql) is not None,
+            _WRITES_FLOOR.search(sql) is not None,
+            _WRITES_GATES.search(sql) is not None,
         )
         for address, text in statements(_PACKAGE).items()
         for sql in [_COMMENT.sub("", text).strip()]
@@ -74,12 +88,22 @@ def _blocks() -> dict[str, _Block]:
 
 
 class PostgresTx:
-    """A `Tx` on one connection."""
+    """A `Tx` on one connection. floor_written: another object for each statement of this connection that writes
+    lanes, units or gates, other than the ones in `gates_written`, and whenever others may have, or such are taken
+    back."""
 
-    floor_written = None  # other processes write, and say so to nobody
-    gates_written: Final[set[bytes]] = set()
-
-    __slots__ = ("_blocks", "_connection", "_prepared", "_transform", "beside", "now", "touched", "wall")
+    __slots__ = (
+        "_blocks",
+        "_connection",
+        "_prepared",
+        "_transform",
+        "beside",
+        "floor_written",
+        "gates_written",
+        "now",
+        "touched",
+        "wall",
+    )
 
     def __init__(self, connection: psycopg.Connection[Any], *, prepare: bool) -> None:
         self._connection = connection.pgconn
@@ -89,6 +113,8 @@ class PostgresTx:
         self.now = 0
         self.wall = 0
         self.beside = False
+        self.floor_written = object()
+        self.gates_written: set[bytes] = set()
         self.touched: set[str] = set()
         """Blocks that changed rows in this transaction."""
 
@@ -113,8 +139,9 @@ class PostgresTx:
 
     def many(self, block: str, params: Sequence[Row]) -> None:
         """Run it once, with an array for each column of `params`."""
-        if params and self._blocks[block].sql:
-            self._execute(self._blocks[_BESIDE.get(block, block) if self.beside else block], columns(params))
+        statement = self._blocks[_BESIDE.get(block, block) if self.beside else block]
+        if params and statement.sql:
+            self._execute(statement, columns(params))
 
     def match(self, block: str, params: Iterable[Row]) -> list[Row]:
         """All rows that it returns for all of these parameters; one statement, with an array for each column."""
@@ -131,6 +158,10 @@ class PostgresTx:
         return self._fetch(result) or [()] * (result.command_tuples or 0)
 
     def _execute(self, block: _Block, params: Sequence[Any]) -> PGresult:
+        if block.gates and len(self.gates_written) < _GATES:
+            self.gates_written.update(params[0])
+        elif block.floor:
+            self.floor_written = object()
         encoded = [encode(value) for value in params]
         values, formats = [value for value, _ in encoded], [form for _, form in encoded]
         if self._prepared is None:
@@ -181,6 +212,7 @@ class Connection:
         self._sql = statements(_PACKAGE)
         self._seen = (0, 0)
         self._number = 0  # of the clock's row
+        self._last = 0  # of the one that was the newest when this connection last had the lock
         self._horizon = 0  # every transaction before this one is over
 
     @property
@@ -204,6 +236,7 @@ class Connection:
         tx = self._tx
         try:
             self._begin("connection.begin_locked" if locked else "connection.begin", beside=not locked)
+            floor = tx.floor_written
             answers = [verb(tx) for verb in verbs]
             if tx.touched:
                 self._keep(token, locked=locked)
@@ -211,7 +244,7 @@ class Connection:
             self._roll_back()
             raise
         if not tx.touched:
-            self._roll_back()
+            self._roll_back(floor is not tx.floor_written)
             return answers, frozenset()
         touched = frozenset(tx.touched)
         try:
@@ -229,7 +262,8 @@ class Connection:
         """What goes with every commit: its token, and under the lock the clock."""
         tx = self._tx
         if locked:
-            tx.run("connection.tick", self._number + 1, tx.now, tx.wall, self._horizon, token)
+            self._last = self._number + 1
+            tx.run("connection.tick", self._last, tx.now, tx.wall, self._horizon, token)
         else:
             tx.run("connection.keep_token", token, tx.now)
 
@@ -279,6 +313,8 @@ class Connection:
             tx.touched.add("connection.tick")
         if number == self._number:  # nobody has written the time since: what was read counts, too
             time, wall = self._seen
+        if number != self._last:  # every commit under the lock counts on
+            self._last, tx.floor_written = number, object()
         # The store's time never runs backwards: a wall clock that steps back adds nothing.
         time = max(time + max(0, now_wall - wall), self._seen[0])
         self._number, self._seen = number, (time, now_wall)
@@ -287,7 +323,10 @@ class Connection:
             tx.run("connection.arrive")
             tx.touched.add("connection.arrive")
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, of_floor: bool = True) -> None:
+        """of_floor: what is known of lanes, units and gates may be of what is taken back."""
+        if of_floor:
+            self._tx.floor_written = object()
         if self.alive:
             try:
                 self._tx.script("ROLLBACK")

@@ -64,7 +64,7 @@ def admit(
     changes = floor.changes()
     _write(tx, changes, loader)
     if not overrides:
-        hall.remembered.keep(tx, changes, loader.stored)
+        hall.remembered.keep(tx, changes, loader.stored, loader.begins)
     if not starts:
         return (), more or changes.more, changes
     epoch += 1
@@ -79,9 +79,11 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
     Bells are taken round robin over the lanes' ids, so that nobody's flood keeps another waiting.
     """
     after = hall.bell
-    bells = tx.rows("admit.bells", after, _BELLS)
-    if not bells and after:
-        bells = tx.rows("admit.bells", after := b"", _BELLS)
+    rung = tx.rows("admit.bells", after, _BELLS)
+    if not rung and after:
+        rung = tx.rows("admit.bells", after := b"", _BELLS)
+    bells = [bell[:3] for bell in rung]
+    loader.begins.update((lane, begin) for lane, _, state, *begin in rung if state is not None)
     hall.bell = bells[-1][0] if len(bells) == _BELLS else b""
     if not bells:
         return False

@@ -60,7 +60,7 @@ class Stamps:
 
 class ShardLoader:
     """A `pyrula.admission.Loader` for one turn. plans: of each lane that was loaded, how its gates map to stamps;
-    stored: its row as it was.
+    stored: its row as it was; begins: before which seq no fresh run of it is queued, and before which no resumed one.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ShardLoader:
         self.seen: dict[LaneId, Lane] = {}
         self.stored: dict[LaneId, Row] = {}
         self._units: dict[UnitId, Unit] = {}  # those that came with their lanes, until they are asked for
-        self._begin: dict[LaneId, Row] = {}  # where a lane's fresh and its resumed queue begin
+        self.begins: dict[LaneId, Row] = {}
         self._few: dict[GateId, list[Row]] = {}  # all lanes that wait at a gate, where they are few
         self.served = rows.served_digest(served)
 
@@ -92,7 +92,7 @@ class ShardLoader:
         return workflow in self._served
 
     def _lane(self, row: Row) -> Lane:
-        self._begin[row[0]] = row[_LANE:_UNIT]
+        self.begins[row[0]] = row[_LANE:_UNIT]
         return self._seen(rows.lane_of(row[:_LANE]), row[:_LANE])
 
     def _seen(self, lane: Lane, row: Row) -> Lane:
@@ -110,6 +110,7 @@ class ShardLoader:
             if known is None:
                 missing.append((id,))
             else:
+                self.begins.setdefault(id, self._remembered.begin(id))  # a bell knows better
                 found[id] = self._seen(*known)
         for row in self._tx.match("loader.lane", missing) if missing else ():
             found[row[0]] = self._lane(row)
@@ -178,7 +179,14 @@ class ShardLoader:
     def lines(self, gates: Sequence[GateId]) -> Mapping[GateId, Sequence[tuple[str, Number]]]:
         found: dict[GateId, list[tuple[str, Number]]] = {}
         few: dict[GateId, list[Row]] = {}
-        for row in self._tx.match("loader.few_waiting", [(gate, _FEW) for gate in gates]):
+        unknown = []
+        for gate in gates:
+            waiting = self._remembered.waiting(gate)
+            if waiting is None or len(waiting) >= _FEW:
+                unknown.append((gate, _FEW))
+            elif waiting:
+                few[gate] = list(waiting)
+        for row in self._tx.match("loader.few_waiting", unknown):
             few.setdefault(row[7], []).append(row)
         crowds = [gate for gate, waiting in few.items() if len(waiting) == _FEW]
         for gate in crowds:
@@ -198,14 +206,23 @@ class ShardLoader:
         found = [row for ask in params if ask[0] in self._few for row in _next(self._few[ask[0]], ask)]
         found += self._tx.match("loader.waiting", [ask for ask in params if ask[0] not in self._few])
         answers: dict[tuple[bytes, str, str], list[tuple[Lane, Unit]]] = {ask[:3]: [] for ask in params}
+        units = self.units(list({row[1]: None for row in found if len(row) == _LANE}))
         for row in found:
-            answers[row[7], row[2], row[10]].append(self._with_unit(row))
+            entry = self._remembered_with_unit(row, units) if len(row) == _LANE else self._with_unit(row)
+            answers[row[7], row[2], row[10]].append(entry)
         return [answers[ask[:3]] for ask in params]
+
+    def _remembered_with_unit(self, row: Row, units: Mapping[UnitId, Unit]) -> tuple[Lane, Unit]:
+        """Of the row of a lane that waits and is remembered. One that was handed out before is no longer as it was."""
+        known = self._remembered.lane(row[0]) if row[0] not in self.seen else None
+        self.begins.setdefault(row[0], self._remembered.begin(row[0]))
+        lane = self._seen(rows.lane_of(row) if known is None else known[0], row)
+        return lane, units.get(row[1]) or Unit(row[1])
 
     def queue(self, asks: Sequence[QueueAsk]) -> Sequence[list[Head]]:
         answers: dict[tuple[bytes, int], list[Head]] = {(ask[0], int(ask[1])): [] for ask in asks}
         params = [
-            (lane, int(resumed), max(after, self._begin.get(lane, _START)[resumed] - 1), n)
+            (lane, int(resumed), max(after, self.begins.get(lane, _START)[resumed] - 1), n)
             for lane, resumed, after, n in asks
         ]
         last: tuple[LaneId, int, bytes] | None = None

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Final
+
 from pyrula.admission import Changes
-from pyrula.model.gate import Gate, GateId
+from pyrula.model.gate import FOREVER, Gate, GateId
 from pyrula.model.lane import Lane, LaneId, Queue, Unit, UnitId
 from pyrula.store.shard.tx import Row, Tx
 
 _MOST = 4096
 """Lanes, units or gates that are remembered: what busy turns come back to, not all there are."""
+_START: Final[Row] = (0, 0)
+_STATE, _GATE = 6, 7
+"""Columns of a lane's row."""
+_WAITING = 2
 
 
 class Remembered:
@@ -18,6 +25,9 @@ class Remembered:
     def __init__(self) -> None:
         self._as_of: object = None
         self._lanes: dict[LaneId, tuple[Lane, Row]] = {}
+        self._begins: dict[LaneId, Row] = {}
+        self._waiting: dict[GateId, dict[LaneId, Row]] = {}
+        self._waiters: dict[GateId, int] = {}  # all that wait at a gate, whether they are remembered or not
         self.units: dict[UnitId, Unit] = {}
         self.gates: dict[GateId, Gate] = {}
 
@@ -40,21 +50,54 @@ class Remembered:
                 lane.back = Queue()
         return known
 
-    def keep(self, tx: Tx, changes: Changes, rows: dict[LaneId, Row]) -> None:
-        """Take in what an admission has written. rows: of each lane that it loaded or wrote, as it is stored now."""
+    def begin(self, id: LaneId) -> Row:
+        """A seq before which no fresh run is queued of a lane that is remembered, and one before which no resumed one
+        is."""
+        return self._begins[id]
+
+    def waiting(self, gate: GateId) -> Collection[Row] | None:
+        """All lanes that wait at a gate, by their rows; None: that is not known."""
+        found = self._waiting.get(gate, {})
+        return found.values() if len(found) == self._waiters.get(gate) else None
+
+    def keep(
+        self, tx: Tx, changes: Changes, rows: Mapping[LaneId, Row], begins: Mapping[LaneId, Row]
+    ) -> None:
+        """Take in what an admission has written. Of each lane that it loaded or wrote, rows: as it is stored now;
+        begins: where its queues began."""
         if tx.floor_written is None:
             return
-        if max(len(self._lanes), len(self.units), len(self.gates)) > _MOST:
+        if max(len(self._lanes), len(self.units), len(self._waiters)) > _MOST:
             self.forget()
-        self._lanes.update((lane.id, (lane, rows[lane.id])) for lane in changes.lanes)
+        self._begins.update((id, begin) for id, begin in begins.items() if id in self._lanes)
+        for lane in changes.lanes:
+            self._keep_lane(lane, rows[lane.id], begins.get(lane.id, _START))
         self.units.update((unit.id, unit) for unit in changes.units)
         self.gates.update((gate.id, gate) for gate in changes.gates)
+        self._waiters.update((gate.id, gate.waiting) for gate in changes.gates)
         self._as_of = tx.floor_written
         tx.gates_written.clear()
+
+    def _keep_lane(self, lane: Lane, row: Row, begin: Row) -> None:
+        id = lane.id
+        known = self._lanes.get(id)
+        if known is not None and known[1][_STATE] == _WAITING:
+            self._waiting[known[1][_GATE]].pop(id, None)
+        if row[_STATE] == _WAITING:
+            self._waiting.setdefault(row[_GATE], {})[id] = row
+        self._lanes[id] = lane, row
+        fresh, resumed = begin
+        if not lane.resumed:
+            self._begins[id] = lane.wait_seq if lane.state != "empty" else fresh, FOREVER
+        else:
+            self._begins[id] = fresh, resumed
 
     def forget(self) -> None:
         """Nothing is known."""
         self._as_of = None
         self._lanes.clear()
+        self._begins.clear()
+        self._waiting.clear()
+        self._waiters.clear()
         self.units.clear()
         self.gates.clear()

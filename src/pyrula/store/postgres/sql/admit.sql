@@ -15,7 +15,7 @@ SELECT stamp FROM stamps WHERE id = $1::bytea
 -- Differs: takes out what was appended since the remembered transaction, in that order, up to $2 lanes, each once; what it
 -- leaves lies behind all that it took, where the next turn begins. $1: ids are no order here. A run that comes in before
 -- the known front of its lane (its transaction committed late, or it comes back) lowers the front, and its lane's head is
--- looked at.
+-- looked at; a lane's begins are answered as they are then.
 WITH waiting AS MATERIALIZED (
          SELECT i.ctid AS at, i.lane, row_number() OVER (ORDER BY i.xid, i.id) AS n FROM inbox AS i
          WHERE i.xid >= (SELECT inbox FROM clock ORDER BY number DESC LIMIT 1) AND $1::bytea IS NOT NULL
@@ -36,7 +36,8 @@ WITH waiting AS MATERIALIZED (
          SET low = least(l.low, f.seq), low_resumed = least(l.low_resumed, f.seq_resumed), v = l.v + 1
          FROM found AS f
          WHERE l.id = f.lane AND l.v = f.v AND (f.seq < l.low OR f.seq_resumed < l.low_resumed))
-SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END, state
+SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END, state,
+       least(low, seq), least(low_resumed, seq_resumed)
 FROM found ORDER BY lane
 
 -- name: drop_bells

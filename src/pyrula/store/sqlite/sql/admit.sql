@@ -11,8 +11,8 @@ SELECT serves FROM workers WHERE incarnation = ?1
 SELECT stamp FROM stamps WHERE id = ?1
 
 -- name: bells
--- With the state of each lane; NULL: not stored yet.
-SELECT i.lane, i.look, l.state FROM inbox AS i LEFT JOIN lanes AS l ON l.id = i.lane
+-- With the state of each lane, NULL: not stored yet; and where its queues begin (0: not known).
+SELECT i.lane, i.look, l.state, 0, 0 FROM inbox AS i LEFT JOIN lanes AS l ON l.id = i.lane
 WHERE i.lane > ?1 ORDER BY i.lane LIMIT ?2
 
 -- name: drop_bells
