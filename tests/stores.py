@@ -36,6 +36,7 @@ ONE_SHARD = {
     "the run waits on: refused there (tests/sharded)",
     "test_nothing_is_left_for_a_worker_that_is_full_or_held_back": "a shard knows what a worker executes there: one "
     "that is full with runs of others is waited for, once",
+    "test_a_turn_that_is_rolled_back_is_not_remembered": "a transaction of many shards is none",
     "test_case_029_a_claim_touches_as_many_rows_behind_10_000_runs_as_behind_10": "what one shard's turn touches",
     "test_case_055_the_next_free_place_goes_to_the_one_who_had_none": ORDER,
     "test_case_059_no_priority_counts_as_3_and_nothing_missing_sorts_first": ORDER,

@@ -10,9 +10,16 @@ from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
-from tests.stores import patient_turns, postgres_schemas, postgres_server, store_kind, store_url
+from tests.stores import (
+    patient_turns,
+    postgres_schemas,
+    postgres_server,
+    shared_url,
+    store_kind,
+    store_url,
+)
 
-__all__ = ["patient_turns", "postgres_schemas", "postgres_server", "store_kind", "store_url"]
+__all__ = ["patient_turns", "postgres_schemas", "postgres_server", "shared_url", "store_kind", "store_url"]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +15,10 @@ from tests.conformance.hands import Hands
 
 
 @pytest.fixture
-async def hands(tmp_path: Path) -> AsyncIterator[list[Hands]]:
-    """Of two processes on one file."""
+async def hands(shared_url: str) -> AsyncIterator[list[Hands]]:
+    """Of two processes on one store."""
     clock = VirtualClock()
-    both = [
-        Hands(open_store(f"sqlite:///{tmp_path}/runs.db", clock=clock), clock, name) for name in ("w1", "w2")
-    ]
+    both = [Hands(open_store(shared_url, clock=clock), clock, name) for name in ("w1", "w2")]
     for each in both:
         each.declare("w", concurrency=Limit(key="k", max=2, name="g"))
         await each.register()
