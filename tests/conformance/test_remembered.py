@@ -34,6 +34,7 @@ async def test_a_slot_taken_by_another_process_is_not_taken_again(hands: list[Ha
     assert await one.turn() == ["a0"]
     await one.submit_many("w", ["a1", "a2"], k="a")
     assert await other.turn(1) == ["a1"]
+    await one.submit_many("w", ["a3"], k="a")
     assert await one.turn() == []
     assert await other.end("a1") == ["a2"]
 
