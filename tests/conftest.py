@@ -64,7 +64,11 @@ def what_is_remembered_is_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> Non
             return
         # A run may be before where its lane is known to begin only until its bell was heard.
         # PostgreSQL's bells are taken out as they are read.
-        bells = tx.script("SELECT lane FROM inbox") if isinstance(tx, PostgresTx) else tx.rows("admit.bells", b"", MANY)
+        bells = (
+            tx.script("SELECT lane FROM inbox")
+            if isinstance(tx, PostgresTx)
+            else tx.rows("admit.bells", b"", MANY)
+        )
         rung = {row[0] for row in bells}
         for id, resumed, fresh in tx.match("admit.heads", [(id,) for id in self._lanes if id not in rung]):
             begins = self.begin(id)
