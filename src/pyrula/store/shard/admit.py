@@ -83,7 +83,7 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
     if not rung and after:
         rung = tx.rows("admit.bells", after := b"", _BELLS)
     bells = [bell[:3] for bell in rung]
-    loader.begins.update((lane, begin) for lane, _, state, *begin in rung if state is not None)
+    loader.begins.update((bell[0], bell[3:]) for bell in rung if bell[2] is not None)
     hall.bell = bells[-1][0] if len(bells) == _BELLS else b""
     if not bells:
         return False
