@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 import psycopg
 import pytest
 from psycopg import sql
@@ -12,7 +14,7 @@ from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands
 from tests.postgres.server import Server
 
-PLANTED = {
+PLANTED: dict[str, LiteralString] = {
     "gate g (key 'a') is not listed by its name": "DELETE FROM {}.gate_names",
     "gate g (key 'a') is listed by its name, and not there": "UPDATE {}.gate_names SET id = '\\x00'",
     "run a0 is not listed by its key": "DELETE FROM {}.run_keys",
@@ -32,7 +34,7 @@ async def test_a_list_that_is_wrong_is_told(
     await hands.turn()
     assert await hands.store.check() == []
     with psycopg.connect(postgres_server.url()) as connection:
-        connection.execute(sql.SQL(PLANTED[sentence]).format(sql.Identifier(schema)))  # type: ignore[arg-type]  # ours
+        connection.execute(sql.SQL(PLANTED[sentence]).format(sql.Identifier(schema)))
     found = await hands.store.check()
     await hands.store.close()
     assert [line for line in found if sentence in line], found
