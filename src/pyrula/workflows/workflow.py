@@ -190,11 +190,13 @@ def workflow(
 ) -> Any:
     """Declare an async function a workflow, with its flow control, and register it.
 
-    name: default the function's. concurrency, rate_limit: a policy or a sequence of them. priority: 1 (first)
-    to 5 (last). timeout: seconds or a timedelta of one attempt. registry: default `default_registry`. Nothing
-    in the body changes. Raises `ConfigurationError`, naming the workflow, the argument and the value, for
-    whatever can't be kept; warns (`ConfigurationWarning`) of a key that the body can never receive. (Seed:
-    flow-control.)
+    name: default the function's. concurrency, rate_limit: a `Limit`, a `Rate`, or a sequence of them. trigger: a
+    `Collect` or `Debounce` whose batches start it. fairness: between which keys. priority: 1 (first) to 5 (last).
+    retry: of a failed attempt, by default none. timeout: seconds or a timedelta of one attempt. schedule: a `Cron`,
+    an `Every`, or a sequence. stream: a `KafkaStream`, in place of concurrency, rate_limit and trigger. registry:
+    default `default_registry`. Nothing in the body changes. Raises `ConfigurationError`, naming the workflow, the
+    argument and the value, for whatever can't be kept; warns (`ConfigurationWarning`) of a key that the body can
+    never receive. (Seed: flow-control.)
     """
     if isinstance(body, str):
         raise ConfigurationError(f"@workflow({body!r}): a name is given as name=: @workflow(name={body!r})")
