@@ -127,6 +127,27 @@ def test_events_are_buffered_listed_and_flushed(pyrula, work):
     assert "no events are buffered" in pyrula("buffers").out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "null"),
+        (("by=ann", "sure:=true"), '{"by":"ann","sure":true}'),
+        (("--payload", "[1, 2]"), "[1,2]"),
+        (("--payload", '{"by": "bob"}', "by=ann"), '{"by":"ann"}'),
+    ],
+)
+def test_a_run_that_waits_is_sent_what_it_waits_for(pyrula, work, arguments, told):
+    pyrula("migrate")
+    work()
+    pyrula("submit", "waits", "--run-id", "r1")
+    work()
+    assert "pyrula send-event r1 go" in pyrula("why", "r1").out
+    assert pyrula("send-event", "r1", "go", *arguments).out.strip() == "sent"
+    work()
+    (run,) = pyrula("runs", "--json").json()["runs"]
+    assert (run["state"], json.dumps(run["result"], separators=(",", ":"))) == ("completed", told)
+
+
 def test_runs_are_cancelled_and_retried(pyrula, ask, work):
     work()
     run_id = ask(lambda client: client.submit("waits"))
@@ -169,6 +190,7 @@ def test_check_finds_nothing_wrong_and_exits_0(pyrula, work):
         (["override", "nonesuch", "--max", "1"], "no gate is called 'nonesuch'"),
         (["submit", "nonesuch"], "no workflow 'nonesuch'"),
         (["trigger", "nonesuch"], "no workflow 'nonesuch'"),
+        (["send-event", "nonesuch", "go"], "no run 'nonesuch'"),
         (["restamp", "nonesuch"], "no workflow 'nonesuch'"),
         (["buffers", "nonesuch"], "no workflow 'nonesuch'"),
         (["flush", "nonesuch"], "no workflow 'nonesuch'"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from rich.console import Console
@@ -269,7 +270,8 @@ def _waiting_for(reason: Reason, known: Known) -> Said:
         return Said(
             f"its child {reason['run_id']} ({reason['name']}, {reason['state'] or 'not here'}){limit}"
         )
-    return Said(f"an event named {reason['name']!r}{limit}")
+    sending = f"to send it: pyrula send-event {{run_id}} {quote(reason['name'])}, and what it is to be told"
+    return Said(f"an event named {reason['name']!r}{limit}", (), sending)
 
 
 _SAY: Final[dict[str, Callable[[Reason, Known], Said]]] = {

@@ -1,4 +1,4 @@
-"""`submit` and `trigger`: runs and events from a shell."""
+"""`submit`, `trigger` and `send-event`: runs and events from a shell."""
 
 from __future__ import annotations
 
@@ -106,12 +106,29 @@ def trigger(
     show({"run_id": made}, as_json, lambda out: out.print(made or "buffered", markup=False))
 
 
+def send_event(
+    run_id: Annotated[str, typer.Argument(help="The run's id.")],
+    name: Annotated[str, typer.Argument(help="The name that it waits for.")],
+    fields: Fields = None,
+    *,
+    payload: Annotated[
+        str | None, typer.Option("--payload", help="What it is told, as JSON; default null.")
+    ] = None,
+    event_id: Annotated[
+        str | None, typer.Option(help="Your own id: given twice the event counts once.")
+    ] = None,
+    store: StoreUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send an event to a run that waits for it, or will: an approval, say."""
+    given = _together(payload, fields, "--payload") if fields else _json(payload, "--payload", None)
+    ask(store, lambda client: client.send_event(run_id, name, given, event_id=event_id))
+    show({"sent": True}, as_json, lambda out: out.print("sent", markup=False))
+
+
 def _together(text: str | None, fields: list[str] | None, option: str) -> dict[str, Any]:
     """The JSON object of `option`, and the fields over it. Raises `typer.BadParameter`."""
-    try:
-        given = {} if text is None else parse(text, option)
-    except NotJson as error:
-        raise typer.BadParameter(str(error).removeprefix(f"{option}: "), param_hint=option) from None
+    given = _json(text, option, {})
     if not isinstance(given, dict):
         raise typer.BadParameter(
             f"{line(given)} is no JSON object; write {option} '{{\"name\": 1}}'", param_hint=option
@@ -128,6 +145,14 @@ def _together(text: str | None, fields: list[str] | None, option: str) -> dict[s
         else:
             given[name] = value
     return given
+
+
+def _json(text: str | None, option: str, default: Any) -> Any:
+    """The value of an option that is JSON. Raises `typer.BadParameter`."""
+    try:
+        return default if text is None else parse(text, option)
+    except NotJson as error:
+        raise typer.BadParameter(str(error).removeprefix(f"{option}: "), param_hint=option) from None
 
 
 def _text(result: Any) -> str:
