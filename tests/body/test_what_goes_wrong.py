@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,6 +27,22 @@ async def test_sys_exit_in_a_body_fails_the_run_and_not_the_worker(in_a_branch: 
     assert isinstance(outcome, Failed)
     assert b"RuntimeError" in outcome.error
     assert b"SystemExit: 3" in outcome.error
+
+
+async def test_sys_exit_in_the_making_of_a_param_fails_the_run_and_not_the_worker() -> None:
+    @dataclass
+    class Order:
+        number: int
+
+        def __post_init__(self) -> None:
+            sys.exit(3)
+
+    async def body(ctx: Any, order: Order) -> None: ...
+
+    body.__annotations__["order"] = Order
+    outcome = await Stage(body, {"order": {"number": 1}}).life()
+    assert isinstance(outcome, Failed)
+    assert b"SystemExit" in outcome.error
 
 
 async def test_a_step_that_is_given_no_function_is_told_what_to_give() -> None:

@@ -69,7 +69,7 @@ class Body:
         try:
             params = self.workflow.signature.convert(decode(self.claim.params))
             coro = Contained(self.workflow.fn(Context(self), **params))
-        except Exception as error:  # params of an older declaration, perhaps
+        except (Exception, SystemExit) as error:  # params of an older declaration, perhaps
             self.close(self._failed(error))
             return
         context = contextvars.copy_context()
