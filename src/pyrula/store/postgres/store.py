@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -54,7 +55,7 @@ class PostgresStore(ShardStore):
         self._listener: Listener | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sleep = Sleep(store_id(), self._address.channel)
-        self._verifying: asyncio.TimerHandle | None = None
+        self._verifying: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._records = Records()
         self._ends: set[asyncio.Event] = set()
@@ -80,7 +81,7 @@ class PostgresStore(ShardStore):
     async def close(self) -> None:
         self._closed = True
         if self._verifying is not None:
-            self._verifying.cancel()
+            self._verifying[1].cancel()
         await asyncio.to_thread(self._close)
         self.nudge()  # whoever waits for news learns that there will be none
 
@@ -265,9 +266,10 @@ class PostgresStore(ShardStore):
     async def _get_up(self) -> None:
         """Nobody here waits for runs to end: don't be told of them."""
         try:
-            await self.append(self._sleep.get_up)
-        except (StoreBusy, StoreClosed, StoreUnavailable):
-            pass  # it is still written down, maybe: being told in vain costs little
+            with suppress(
+                StoreBusy, StoreClosed, StoreUnavailable
+            ):  # still written down, it is told in vain: costs little
+                await self.append(self._sleep.get_up)
         finally:
             self._sleep.waits, self._getting_up = False, None
 
@@ -291,9 +293,12 @@ class PostgresStore(ShardStore):
             self.nudge()
         else:  # no run has ended: whoever waits for that need not look
             super().nudge()
-        if "submit.queue" in touched and self._verifying is None and not self._closed:
-            loop = asyncio.get_running_loop()
-            self._verifying = loop.call_later(_VERIFY_SECONDS, self._verify)
+        if "submit.queue" in touched and not self._closed:
+            here = asyncio.get_running_loop()
+            if (
+                self._verifying is None or self._verifying[0] is not here
+            ):  # an earlier loop's timer never goes off
+                self._verifying = here, here.call_later(_VERIFY_SECONDS, self._verify)
 
     def _verify(self) -> None:
         self._verifying = None
@@ -301,11 +306,9 @@ class PostgresStore(ShardStore):
 
     async def _wake_all_if_work_lies(self) -> None:
         """Whoever was woken for a submit may be stopped, or have died over it."""
-        try:
+        with suppress(StoreBusy, StoreClosed, StoreUnavailable):  # whoever opens it next looks
             if await self._ask("wake.waiting"):
                 await self._ask("wake.all")
-        except (StoreClosed, StoreUnavailable):
-            return  # whoever opens it next looks
 
 
 def bring_forward(url: str) -> None:
