@@ -1,21 +1,16 @@
-"""Who waits for runs to end is written down for as long as it waits, however its waits begin and end; and whoever
-submits looks whether its run was taken up."""
+"""Who waits for runs to end is written down for as long as it waits, however its waits begin and end."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from pyrula.store.open import open_store
-from pyrula.store.postgres import store as store_module
 from pyrula.store.postgres.store import PostgresStore
 from pyrula.store.postgres.wake import END
-from tests.postgres.work import client_of
 
 
 async def opened(url: str) -> PostgresStore:
@@ -83,25 +78,3 @@ async def test_whoever_relies_on_another_that_gives_up_is_not_forgotten(url: str
     async with asyncio.timeout(10):
         await both[1]
     await store.close()
-
-
-def test_whoever_submits_looks_on_every_event_loop_whether_it_was_taken_up(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "_VERIFY_SECONDS", 0.2)
-    store, asked = open_store(url), asyncio.Queue[str]()
-    assert isinstance(store, PostgresStore)
-    client, ask = client_of(store), store._ask
-
-    async def asking(block: str) -> Any:
-        asked.put_nowait(block)
-        return await ask(block)
-
-    async def submit_and_stay() -> str:
-        await client.submit("double", {"n": 1})
-        return await asyncio.wait_for(asked.get(), 10)
-
-    monkeypatch.setattr(store, "_ask", asking)
-    asyncio.run(client.submit("double", {"n": 1}))  # over before it has looked
-    assert asyncio.run(submit_and_stay()) == "wake.waiting"
-    asyncio.run(store.close())

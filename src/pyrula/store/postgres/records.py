@@ -46,6 +46,12 @@ class Records:
 
         try:
             answers: list[Any] = await append(verb)
+        except (
+            asyncio.CancelledError
+        ):  # the event loop ends, and with it whoever waits: the next one begins anew
+            self._called = False
+            self._asks.clear()
+            raise
         except Exception as error:
             self._called = False
             answers = [error] * len(taken)
