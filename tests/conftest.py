@@ -1,4 +1,5 @@
-"""What holds for every test: hypothesis profiles, and a second try beside a server.
+"""What holds for every test: hypothesis profiles, a second try beside a server, and that what a turn remembers is
+what is stored.
 
 The asyncio mode and time-outs are in pyproject.toml.
 """
