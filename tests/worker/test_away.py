@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.worker.conftest import fails
 
 
 async def test_a_step_outlives_a_store_that_is_busy(
-    store: Any, client: WorkflowClient, registry: Registry
+    store: Any, client: WorkflowClient, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: list[int] = []
 
@@ -31,6 +32,8 @@ async def test_a_step_outlives_a_store_that_is_busy(
     async with Worker(store, registry):
         assert await client.execute("body") == 1
     assert ran == [1] and left == []
+    (told,) = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    assert told == "the store can't do for now what run 1 of shard 0 needs: locked"
 
 
 @pytest.mark.parametrize("call", ["run_child", "start_child"])

@@ -221,8 +221,9 @@ class Executions:
                 return await call()
             except StoreClosed as error:
                 raise LeaseLost(f"{what}: {error}") from error
-            except passes as error:
-                _log.warning("the store could not write for %s: %s", what, error)
+            except passes as error:  # told once, not each time that it is called again
+                level = logging.WARNING if pause == _FIRST_RETRY else logging.DEBUG
+                _log.log(level, "the store can't do for now what %s needs: %s", what, error)
             await self.clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_RETRY)
 
