@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,11 +15,27 @@ from pyrula.policies.limit import Limit
 from pyrula.store.open import bring_forward, open_store
 from pyrula.store.shard.sweep import sweep_floor
 from pyrula.store.sqlite.migrate import VERSION, bring_file_forward
+from pyrula.store.statements import statements
 from pyrula.testing.clock import VirtualClock
 from pyrula.workflows import SchemaMismatch
 from tests.conformance.hands import Hands, sleep
 
-BACK_TO_3 = """
+SCHEMA = statements("pyrula.store.sqlite")["schema.schema"]
+BACK_TO_4 = "".join(
+    f"""
+CREATE TABLE old ({columns}
+) STRICT, WITHOUT ROWID;
+INSERT INTO old SELECT * FROM {table};
+DROP TABLE {table}; ALTER TABLE old RENAME TO {table};
+{"".join(re.findall(rf"CREATE INDEX .* ON {table} .*;", SCHEMA))}
+UPDATE meta SET version = 4;
+"""
+    for table, columns in re.findall(
+        r"CREATE TABLE (lanes|units|gates) \((.*?)\n\) STRICT;", SCHEMA, re.DOTALL
+    )
+)
+BACK_TO_3 = f"""
+{BACK_TO_4}
 ALTER TABLE gates DROP COLUMN lanes; DROP TABLE unused;
 UPDATE meta SET version = 3;
 """
@@ -64,7 +81,9 @@ def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "runs.db").exists()
 
 
-@pytest.mark.parametrize(("back", "version"), [(BACK_TO_1, 1), (BACK_TO_2, 2), (BACK_TO_3, 3)])
+@pytest.mark.parametrize(
+    ("back", "version"), [(BACK_TO_1, 1), (BACK_TO_2, 2), (BACK_TO_3, 3), (BACK_TO_4, 4)]
+)
 async def test_a_file_of_an_older_version_goes_on_where_it_was(
     tmp_path: Path, back: str, version: int
 ) -> None:

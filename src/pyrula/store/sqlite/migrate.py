@@ -11,8 +11,8 @@ from pyrula.errors import SchemaMismatch, StoreBusy
 from pyrula.store.sqlite.failures import failure
 from pyrula.store.statements import statements
 
-VERSION: Final = 4
-_STEPS: Final = {1: "to_2", 2: "to_3", 3: "to_4"}
+VERSION: Final = 5
+_STEPS: Final = {1: "to_2", 2: "to_3", 3: "to_4", 4: "to_5"}
 """Version that a step starts from → its block in migrate.sql; it leads to the next one."""
 _WAIT_MS: Final = 30_000
 

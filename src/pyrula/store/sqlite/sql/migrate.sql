@@ -30,3 +30,45 @@ INSERT INTO unused (id, since)
 SELECT id, (SELECT time FROM meta) FROM gates WHERE lanes = 0 AND kind < 2 AND key <> '';
 INSERT INTO unused (id, since, vtime)
 SELECT id, (SELECT time FROM meta), vtime FROM units WHERE workflow <> '';
+
+-- name: to_5
+-- Lanes, units and gates lie in the order in which they were made, not in that of digests; gates that are there by name.
+CREATE TABLE new (
+    id BLOB NOT NULL PRIMARY KEY, unit BLOB NOT NULL, workflow TEXT NOT NULL, priority INTEGER NOT NULL,
+    gates BLOB NOT NULL, plan BLOB NOT NULL, state INTEGER NOT NULL, gate BLOB, wait_vtime INTEGER NOT NULL,
+    wait_seq INTEGER NOT NULL, wait_stamp TEXT NOT NULL, resumed INTEGER NOT NULL, streak INTEGER NOT NULL
+) STRICT;
+INSERT INTO new (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed,
+                 streak)
+SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak
+FROM lanes;
+DROP TABLE lanes;
+ALTER TABLE new RENAME TO lanes;
+CREATE INDEX lanes_ready ON lanes (unit, wait_seq, id) WHERE state = 1;
+CREATE INDEX lanes_waiting ON lanes (gate, workflow, wait_stamp, priority, wait_vtime, wait_seq, id) WHERE state = 2;
+CREATE TABLE new (
+    id BLOB NOT NULL PRIMARY KEY, workflow TEXT NOT NULL, priority INTEGER NOT NULL, vtime INTEGER NOT NULL,
+    ready INTEGER NOT NULL
+) STRICT;
+INSERT INTO new (id, workflow, priority, vtime, ready)
+SELECT id, workflow, priority, vtime, ready FROM units;
+DROP TABLE units;
+ALTER TABLE new RENAME TO units;
+CREATE INDEX units_ready ON units (workflow, priority, vtime, id) WHERE ready > 0;
+CREATE TABLE new (
+    id BLOB NOT NULL PRIMARY KEY, name TEXT NOT NULL, key TEXT NOT NULL, kind INTEGER NOT NULL,
+    in_use INTEGER NOT NULL DEFAULT 0, debt TEXT NOT NULL DEFAULT '0', at INTEGER NOT NULL DEFAULT 0,
+    q INTEGER NOT NULL DEFAULT 1, paused INTEGER NOT NULL DEFAULT 0, closed_by TEXT,
+    waiting INTEGER NOT NULL DEFAULT 0, dirty INTEGER NOT NULL DEFAULT 0, wake_at INTEGER,
+    heralds TEXT NOT NULL DEFAULT '{}', starts INTEGER NOT NULL DEFAULT 0, lanes INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO new (id, name, key, kind, in_use, debt, at, q, paused, closed_by, waiting, dirty, wake_at, heralds,
+                 starts, lanes)
+SELECT id, name, key, kind, in_use, debt, at, q, paused, closed_by, waiting, dirty, wake_at, heralds, starts, lanes
+FROM gates ORDER BY name, key;
+DROP TABLE gates;
+ALTER TABLE new RENAME TO gates;
+CREATE INDEX gates_name ON gates (name, key);
+CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
+CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX gates_slot ON gates (id) WHERE kind = 2;

@@ -69,8 +69,12 @@ CREATE TABLE queue (           -- runs that could start but for their gates
     PRIMARY KEY (lane, resumed, seq)
 ) STRICT, WITHOUT ROWID;
 
+-- Lanes, units and gates have a row id, and so lie in the order in which they were made: those of keys that are busy at
+-- the same time on few pages. By their ids, which are digests, each would lie on a page of its own among 100,000, to be
+-- written with every commit.
+
 CREATE TABLE lanes (
-    id         BLOB PRIMARY KEY,
+    id         BLOB NOT NULL PRIMARY KEY,
     unit       BLOB    NOT NULL,
     workflow   TEXT    NOT NULL,
     priority   INTEGER NOT NULL,
@@ -83,21 +87,21 @@ CREATE TABLE lanes (
     wait_stamp TEXT    NOT NULL,          -- JSON of its head's number at that gate
     resumed    INTEGER NOT NULL,          -- 1: it may have resumed runs
     streak     INTEGER NOT NULL           -- resumed starts in a row
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX lanes_ready ON lanes (unit, wait_seq, id) WHERE state = 1;
 CREATE INDEX lanes_waiting ON lanes (gate, workflow, wait_stamp, priority, wait_vtime, wait_seq, id) WHERE state = 2;
 
 CREATE TABLE units (           -- a workflow's fairness key at one priority; workflow '': a clock of admission
-    id         BLOB PRIMARY KEY,
+    id         BLOB NOT NULL PRIMARY KEY,
     workflow   TEXT    NOT NULL,
     priority   INTEGER NOT NULL,
     vtime      INTEGER NOT NULL,
     ready      INTEGER NOT NULL           -- ready lanes it has
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX units_ready ON units (workflow, priority, vtime, id) WHERE ready > 0;
 
 CREATE TABLE gates (
-    id         BLOB PRIMARY KEY,
+    id         BLOB NOT NULL PRIMARY KEY,
     name       TEXT    NOT NULL,
     key        TEXT    NOT NULL,
     kind       INTEGER NOT NULL,          -- 0 limit, 1 rate, 2 private slot of a run that holds one
@@ -113,7 +117,7 @@ CREATE TABLE gates (
     heralds    TEXT    NOT NULL DEFAULT '{}',  -- JSON: workflow → the ready lane that this gate rang for it; behind them its rota (rows.py)
     starts     INTEGER NOT NULL DEFAULT 0,     -- through this gate, ever: pages show how fast it grows
     lanes      INTEGER NOT NULL DEFAULT 0      -- that name it
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX gates_name ON gates (name, key);
 CREATE INDEX gates_dirty ON gates (id) WHERE dirty = 1;
 CREATE INDEX gates_wake ON gates (wake_at) WHERE wake_at IS NOT NULL;
