@@ -1,13 +1,14 @@
 -- name: begin_locked
 -- Differs: several statements in one round trip. The lock first, then the time: whoever waited for the lock must not go
 -- by a time read before. A plan is made once and kept, maybe while the tables are empty: so it may not scan them, nor sort
--- what an index has in order.
+-- what an index has in order; and it is for any parameters, as a few statements would else be planned anew each time.
 BEGIN;
 SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout', '2s', true),
        set_config('statement_timeout', '2s', true), set_config('idle_in_transaction_session_timeout', '2s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true);
 SELECT pg_advisory_xact_lock({lock});
 SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
@@ -34,7 +35,8 @@ SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout',
        set_config('statement_timeout', '10s', true), set_config('idle_in_transaction_session_timeout', '10s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('enable_sort', 'off', true), set_config('jit', 'off', true);
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true);
 SELECT number, time, wall, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0, 0
 FROM clock ORDER BY number DESC LIMIT 1
 
