@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
@@ -19,7 +20,7 @@ from psycopg.pq.abc import PGresult
 
 from pyrula.clock import Clock, SystemClock
 from pyrula.store.postgres.address import Address
-from pyrula.store.postgres.encode import BINARY, columns, encode
+from pyrula.store.postgres.encode import BINARY, columns, encode, kinds
 from pyrula.store.shard.tx import Row, Tx
 from pyrula.store.statements import statements
 
@@ -59,7 +60,7 @@ class AnswerLost(Exception):
 
 class _Block(NamedTuple):
     """A statement. sql: empty if nothing is to be done here; bulk: its parameters are arrays; modifies: it may
-    write; floor: a lane, a unit or a gate; gates: of these only the gates that are named first."""
+    write; floor: a lane, a unit or a gate; gates: of these only the gates that are named first; kinds: of its arrays."""
 
     address: str
     name: bytes
@@ -68,6 +69,7 @@ class _Block(NamedTuple):
     modifies: bool
     floor: bool = False
     gates: bool = False
+    kinds: tuple[str | None, ...] = ()
 
 
 @cache
@@ -81,6 +83,7 @@ def _blocks() -> dict[str, _Block]:
             _MODIFIES.search(sql) is not None,
             _WRITES_FLOOR.search(sql) is not None,
             _WRITES_GATES.search(sql) is not None,
+            kinds(sql),
         )
         for address, text in statements(_PACKAGE).items()
         for sql in [_COMMENT.sub("", text).strip()]
@@ -162,7 +165,7 @@ class PostgresTx:
             self.gates_written.update(params[0])
         elif block.floor:
             self.floor_written = object()
-        encoded = [encode(value) for value in params]
+        encoded = [encode(value, kind) for value, kind in zip_longest(params, block.kinds)]
         values, formats = [value for value, _ in encoded], [form for _, form in encoded]
         if self._prepared is None:
             result = self._connection.exec_params(block.sql, values, None, formats, BINARY)

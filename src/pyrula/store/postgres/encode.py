@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from struct import Struct
 from typing import Any, Final
 
@@ -15,10 +17,21 @@ _HEAD: Final = Struct("!iIIii")
 _SIZE: Final = Struct("!i")
 _SIZES: Final = tuple(_SIZE.pack(size) for size in range(1024))
 _NULL: Final = _SIZE.pack(-1)
+_INTEGERS: Final = {"bigint": (20, 8, "q"), "integer": (23, 4, "i")}
+"""Of a type its number, its bytes, and its letter in `struct`."""
+_AT_ONCE: Final = 64
+_PARAMETER: Final = re.compile(r"\$(\d+)::(\w+)\[\]")
 
 
-def encode(value: Any) -> tuple[bytes | None, int]:
-    """One parameter, and its format. A list is an array of one dimension: int, str or bytes, with None among them."""
+def kinds(sql: str) -> tuple[str | None, ...]:
+    """For each parameter of a statement the type of its elements, as far as it says that it is an array."""
+    named = {int(number): kind for number, kind in _PARAMETER.findall(sql)}
+    return tuple(named.get(number) for number in range(1, max(named, default=0) + 1))
+
+
+def encode(value: Any, kind: str | None = None) -> tuple[bytes | None, int]:
+    """One parameter, and its format. A list is an array of one dimension: int, str or bytes, with None among them;
+    kind: the type of its elements, if it is known."""
     if value is None:
         return None, TEXT
     if isinstance(value, int):
@@ -28,7 +41,7 @@ def encode(value: Any) -> tuple[bytes | None, int]:
     if isinstance(value, bytes):
         return value, BINARY
     if isinstance(value, list):
-        return _array(value)
+        return _array(value, kind)
     raise TypeError(
         f"a parameter is {type(value).__name__}; SQL blocks take int, str, bytes, None and lists of them"
     )
@@ -43,13 +56,15 @@ def _text(value: str) -> bytes:
     return value.encode()
 
 
-def _array(values: Sequence[Any]) -> tuple[bytes, int]:
-    kinds = set(map(type, values))
-    if kinds == {int}:
+def _array(values: Sequence[Any], kind: str | None) -> tuple[bytes, int]:
+    types = set(map(type, values))
+    if types == {int}:
+        if kind in _INTEGERS:
+            return _integers(values, *_INTEGERS[kind]), BINARY
         return ("{" + ",".join(map(str, values)) + "}").encode(), TEXT
-    if kinds == {bytes}:
+    if types == {bytes}:
         return _binary(_BYTEA, values), BINARY
-    if kinds == {str}:
+    if types == {str}:
         return _binary(_TEXT_TYPE, _texts(values)), BINARY
     first = next((value for value in values if value is not None), None)
     if first is None or isinstance(first, int):
@@ -58,6 +73,24 @@ def _array(values: Sequence[Any]) -> tuple[bytes, int]:
     if isinstance(first, str):
         return _with_nulls(_TEXT_TYPE, [None if value is None else _text(value) for value in values]), BINARY
     return _with_nulls(_BYTEA, values), BINARY
+
+
+def _integers(values: Sequence[int], number: int, size: int, letter: str) -> bytes:
+    """In binary: no text has to be written, nor read."""
+    count = len(values)
+    flat = [size] * (2 * count)
+    flat[1::2] = values
+    parts = [_HEAD.pack(1, 0, number, count, 1)]
+    for at in range(0, count, _AT_ONCE):
+        some = flat[2 * at : 2 * (at + _AT_ONCE)]
+        parts.append(_layout(letter, len(some) // 2).pack(*some))
+    return b"".join(parts)
+
+
+@cache
+def _layout(letter: str, count: int) -> Struct:
+    """Of so many integers, each behind its size."""
+    return Struct("!" + f"i{letter}" * count)
 
 
 def _texts(values: Sequence[str]) -> list[bytes]:

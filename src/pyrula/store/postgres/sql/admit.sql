@@ -22,7 +22,8 @@ WITH waiting AS MATERIALIZED (
          ORDER BY i.xid, i.id LIMIT 20000),
      rung AS (
          DELETE FROM inbox WHERE ctid = ANY(ARRAY(
-             SELECT w.at FROM waiting AS w WHERE w.n < coalesce((
+             SELECT w.at FROM waiting AS w
+             WHERE (SELECT count(*) FROM waiting) <= $2::bigint OR w.n < coalesce((
                  SELECT min(n) FROM waiting GROUP BY lane ORDER BY 1 OFFSET $2::bigint LIMIT 1), 20001)))
          RETURNING lane, look, seq, seq_resumed),
      chosen AS (
@@ -35,7 +36,7 @@ WITH waiting AS MATERIALIZED (
          UPDATE lanes AS l
          SET low = least(l.low, f.seq), low_resumed = least(l.low_resumed, f.seq_resumed), v = l.v + 1
          FROM found AS f
-         WHERE l.id = f.lane AND l.v = f.v AND (f.seq < l.low OR f.seq_resumed < l.low_resumed))
+         WHERE l.id = f.lane AND l.v = f.v AND (f.seq < f.low OR f.seq_resumed < f.low_resumed))
 SELECT lane, CASE WHEN look = 1 OR seq_resumed IS NOT NULL OR (state > 0 AND seq < wait_seq) THEN 1 ELSE 0 END, state,
        least(low, seq), least(low_resumed, seq_resumed)
 FROM found ORDER BY lane
