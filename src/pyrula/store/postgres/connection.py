@@ -60,7 +60,8 @@ class AnswerLost(Exception):
 
 class _Block(NamedTuple):
     """A statement. sql: empty if nothing is to be done here; bulk: its parameters are arrays; modifies: it may
-    write; floor: a lane, a unit or a gate; gates: of these only the gates that are named first; kinds: of its arrays."""
+    write; floor: a lane, a unit or a gate; gates: of these only the gates that are named first; kinds: of its arrays'
+    elements."""
 
     address: str
     name: bytes
