@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +13,8 @@ import pytest
 from pyrula.cli.main import main
 from pyrula.workflows import Worker, WorkflowClient, open_store
 from tests.cli.shop import registry
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -57,3 +63,30 @@ def ask(url):
         return asyncio.run(asking())
 
     return run
+
+
+@pytest.fixture
+def start(url, tmp_path):
+    started = []
+
+    def worker(*options: str) -> subprocess.Popen:
+        command = [
+            sys.executable,
+            "-m",
+            "pyrula",
+            "worker",
+            "tests.cli.shop:registry",
+            "--store",
+            url,
+            *options,
+        ]
+        with (tmp_path / "worker.log").open("ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ})
+        started.append(process)
+        return process
+
+    yield worker
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()

@@ -1,76 +1,15 @@
 """`pyrula worker` as a process: how it stops."""
 
-import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from pyrula.workflows import WorkflowClient, open_store
 from tests.cli.shop import registry
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def start(url, tmp_path):
-    started = []
-
-    def worker(*options: str) -> subprocess.Popen:
-        command = [
-            sys.executable,
-            "-m",
-            "pyrula",
-            "worker",
-            "tests.cli.shop:registry",
-            "--store",
-            url,
-            *options,
-        ]
-        with (tmp_path / "worker.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ})
-        started.append(process)
-        return process
-
-    yield worker
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def notes_of(path, count, within=15.0):
-    """The notes, once there are so many."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        lines = path.read_text().splitlines() if path.exists() else []
-        if len(lines) >= count:
-            return lines
-        time.sleep(0.02)
-    raise AssertionError(f"{path} has {path.read_text() if path.exists() else 'nothing'} after {within} s")
-
-
-def submit(url, name, **params):
-    async def submitting():
-        async with open_store(url) as store:
-            return await WorkflowClient(store, registry).submit(name, params)
-
-    return asyncio.run(submitting())
-
-
-def state(url, run_id):
-    async def looking():
-        async with open_store(url) as store:
-            (gates,) = [await store.gates("slow.limit")]
-            return (await store.get(run_id)).state, [gate.in_use for gate in gates]
-
-    return asyncio.run(looking())
-
+from tests.cli.watching import notes_of, state, submit
 
 def test_sigterm_lets_bodies_end_within_the_grace(url, start, tmp_path):
     notes = tmp_path / "notes"

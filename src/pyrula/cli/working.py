@@ -14,8 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pyrula.cli.connect import AsJson, StoreUrl, imported, opened, run
+from pyrula.cli.connect import AsJson, StoreUrl, given_store, imported, opened, run
 from pyrula.cli.output import console, say, show
+from pyrula.cli.supervising import Command, Supervised, Supervisor
+from pyrula.store.open import in_memory
 from pyrula.telemetry.logs import log_to
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry
@@ -39,8 +41,11 @@ def worker(
         ),
     ],
     *,
-    worker_id: Annotated[str | None, typer.Option(help="Its name; default: host and process.")] = None,
-    max_concurrent_runs: Annotated[int, typer.Option(min=1, help="Bodies at once.")] = 100,
+    processes: Annotated[int, typer.Option(min=1, help="So many processes, started anew when they die.")] = 1,
+    worker_id: Annotated[
+        str | None, typer.Option(help="Its name; default: host and process. Of several: NAME-1, NAME-2, …")
+    ] = None,
+    max_concurrent_runs: Annotated[int, typer.Option(min=1, help="Bodies at once, in each process.")] = 100,
     lease_seconds: Annotated[
         float, typer.Option(help="How long a run stays its own once its heartbeat stops.")
     ] = 30,
@@ -48,6 +53,7 @@ def worker(
         float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
     ] = 25,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
+    supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
     store: StoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,6 +61,9 @@ def worker(
 
     A second signal hands back at once.
     """
+    if processes > 1:
+        command = _alone(store, app, worker_id, max_concurrent_runs, lease_seconds, grace, log_json, as_json)
+        raise typer.Exit(_supervise(command, processes, grace, log_json))
     with contextlib.ExitStack() as stack:
         stop_logs = log_to(as_json=log_json)  # before the import: what sets up logs there finds them set up
         stack.callback(stop_logs)
@@ -66,7 +75,8 @@ def worker(
             "lease_seconds": lease_seconds,
             "on_stuck": lambda reason: _end_process(reason, stop_logs),
         }
-        run(_work(store, registry, grace, as_json, _log if log_json else None, options))
+        supervised = None if supervisor is None else Supervised(supervisor)
+        run(_work(store, registry, grace, as_json, _log if log_json else None, supervised, options))
 
 
 async def _work(
@@ -75,6 +85,7 @@ async def _work(
     grace: float,
     as_json: bool,
     log: logging.Logger | None,
+    supervised: Supervised | None,
     options: dict[str, Any],
 ) -> None:
     async with opened(store, create=True) as it:
@@ -96,8 +107,52 @@ async def _work(
             say(text, log)
         else:
             show(told, as_json, lambda out: out.print(text, markup=False))
+        if supervised is not None:
+            supervised.up(lambda: stop("the supervisor is gone"))
         await made.run()
         await asyncio.gather(*stops)
+
+
+def _supervise(command: Command, processes: int, grace: float, log_json: bool) -> int:
+    stop_logs = log_to(as_json=log_json)
+    try:
+        return run(Supervisor(command, processes, grace, _log if log_json else None).run())
+    finally:
+        stop_logs()
+
+
+def _alone(
+    store: str | None,
+    app: str,
+    worker_id: str | None,
+    max_concurrent_runs: int,
+    lease_seconds: float,
+    grace: float,
+    log_json: bool,
+    as_json: bool,
+) -> Command:
+    """The command line of one of several processes. What may hold a password is left to the environment."""
+    where = given_store(store)
+    if in_memory(where):
+        raise typer.BadParameter(
+            f"{where} lives in one process's memory; several share a file (sqlite:///runs.db) or PostgreSQL",
+            param_hint="--processes",
+        )
+    os.environ["PYRULA_STORE"] = where
+    flags = [flag for flag, given in (("--log-json", log_json), ("--json", as_json)) if given]
+    options: dict[str, object] = {
+        "--max-concurrent-runs": max_concurrent_runs,
+        "--lease-seconds": lease_seconds,
+        "--grace": grace,
+    }
+
+    def command(number: int, line: int) -> list[str]:
+        given = options | {"--supervisor": line}
+        if worker_id is not None:
+            given["--worker-id"] = f"{worker_id}-{number}"
+        return ["worker", app, *flags, *(f"{name}={value}" for name, value in given.items())]
+
+    return command
 
 
 def spare_collector() -> None:

@@ -96,8 +96,7 @@ def _check_shards(urls: Sequence[object]) -> None:
 
 
 def _there(url: str) -> Callable[[], bool]:
-    in_memory = not _is_postgres(url) and _sqlite_path(url) is None
-    return always_there if in_memory else lambda: store_exists(url)
+    return always_there if in_memory(url) else lambda: store_exists(url)
 
 
 def store_exists(url: str) -> bool:
@@ -113,6 +112,11 @@ def store_exists(url: str) -> bool:
         return True
     place = Path(path)
     return place.exists() and (not place.is_file() or place.stat().st_size > 0)
+
+
+def in_memory(url: str | Sequence[str]) -> bool:
+    """Whether the store at `url`, or a shard of it, lives in the memory of one process."""
+    return any(not _is_postgres(each) and _sqlite_path(each) is None for each in _urls(url))
 
 
 def _urls(url: str | Sequence[str]) -> list[str]:
