@@ -45,7 +45,9 @@ def test_a_process_that_dies_is_started_anew_and_sigterm_stops_all_in_order(url,
     first, second = within(5, lambda: processes_of(supervisor, 2))
     os.kill(first.pid, signal.SIGKILL)
     os.kill(second.pid, signal.SIGKILL)
-    new = within(10, lambda: [each for each in processes_of(supervisor, 2) if each.pid not in (first.pid, second.pid)])
+    new = within(
+        10, lambda: [each for each in processes_of(supervisor, 2) if each.pid not in (first.pid, second.pid)]
+    )
     notes = tmp_path / "notes"
     run_id = submit(url, "slow", notes=str(notes), seconds=1.0)
     notes_of(notes, 1, within=30)
@@ -58,13 +60,15 @@ def test_a_process_that_dies_is_started_anew_and_sigterm_stops_all_in_order(url,
     assert "SIGTERM: stopping 2 worker processes" in log
 
 
-def test_a_second_sigterm_hands_back_at_once_and_ctrl_c_counts_once(url, supervise, tmp_path):
+def test_a_signal_to_all_counts_once_and_a_second_one_hands_back_at_once(url, supervise, tmp_path):
     notes = tmp_path / "notes"
     run_id = submit(url, "slow", notes=str(notes), seconds=60)
     supervisor = supervise("--grace", "50")
     notes_of(notes, 1, within=30)
-    os.kill(supervisor.pid, signal.SIGINT)
-    within(10, lambda: "SIGTERM: stopping, bodies have 50 s" in (tmp_path / "worker.log").read_text())
+    group = [supervisor, *within(30, lambda: processes_of(supervisor, 2))]
+    for each in group:
+        os.kill(each.pid, signal.SIGINT)
+    within(10, lambda: "stopping, bodies have 50 s" in (tmp_path / "worker.log").read_text())
     assert supervisor.poll() is None and state(url, run_id)[0] == "executing"
     supervisor.send_signal(signal.SIGTERM)
     assert supervisor.wait(timeout=15) == 0

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.shop import registry
 from tests.cli.watching import notes_of, state, submit
 
+
 def test_sigterm_lets_bodies_end_within_the_grace(url, start, tmp_path):
     notes = tmp_path / "notes"
     run_id = submit(url, "slow", notes=str(notes), seconds=1.0)

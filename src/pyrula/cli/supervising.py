@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from pyrula.cli.connect import FAILED, WRONG_USE
 from pyrula.cli.output import say
 from pyrula.clock import SECOND, SystemClock
@@ -23,12 +25,29 @@ _STEADY_SECONDS: Final = 10.0
 """A process that lived so long had no trouble starting."""
 _LATE_SECONDS: Final = 30.0
 """What a stop may take beyond the bodies' grace: the store is told what is handed back."""
-_UP: Final = b"u"
+_UP, _STOP = b"u", b"s"
+"""What is said on the line: by a process that works, and to it. A second stop hands back at once; a signal to a process
+does not, as those who end a whole group send it to the supervisor too."""
 
 
 def pause(early: int) -> float:
     """Seconds until a process is started anew that died early `early` times in a row: twice as long each time."""
     return 0.0 if early == 0 else min(2.0 ** (early - 1), 30.0)
+
+
+class _Life(msgspec.Struct, eq=False):
+    """One process, and its line."""
+
+    process: asyncio.subprocess.Process
+    line: socket.socket
+    up: bool = False
+
+    def stop(self) -> None:
+        with contextlib.suppress(OSError):  # it has just ended
+            if self.up:
+                self.line.send(_STOP)
+            else:
+                self.process.terminate()
 
 
 class Supervisor:
@@ -38,7 +57,7 @@ class Supervisor:
     def __init__(self, command: Command, processes: int, grace: float, log: logging.Logger | None) -> None:
         self._command, self._processes, self._grace, self._log = command, processes, grace, log
         self._clock = SystemClock()
-        self._living: dict[int, asyncio.subprocess.Process] = {}
+        self._living: set[_Life] = set()
         self._up = asyncio.Event()
         self._stopping = asyncio.Event()
         self._code = 0
@@ -49,26 +68,32 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number.name)
         self._say(f"supervising {self._processes} worker processes, pid {os.getpid()}")
-        kept = [asyncio.ensure_future(self._keep(1))]
+        kept = [self._begin(1)]
         await _first(self._up, self._stopping)
-        kept += [asyncio.ensure_future(self._keep(number)) for number in range(2, self._processes + 1)]
+        kept += [self._begin(number) for number in range(2, self._processes + 1)]
         await self._stopping.wait()
         _, late = await asyncio.wait(kept, timeout=self._grace + _LATE_SECONDS)
         if late:
             self._say(f"killing {len(self._living)} that did not end; their leases lapse")
-            self._signal(signal.SIGKILL)
+            for life in self._living:
+                life.process.kill()
         await asyncio.gather(*kept)
         return self._code
 
     def _stop(self, why: str) -> None:
         self._say(f"{why}: stopping {len(self._living)} worker processes")
         self._stopping.set()
-        self._signal(signal.SIGTERM)
+        for life in self._living:
+            life.stop()
 
-    def _signal(self, number: signal.Signals) -> None:
-        for process in self._living.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(number)
+    def _begin(self, number: int) -> asyncio.Task[None]:
+        kept = asyncio.ensure_future(self._keep(number))
+        kept.add_done_callback(self._no_more)
+        return kept
+
+    def _no_more(self, _: object) -> None:
+        if not self._stopping.is_set():
+            self._stop("a process can't be kept going")
 
     async def _keep(self, number: int) -> None:
         """Have this process run, again and again."""
@@ -77,7 +102,7 @@ class Supervisor:
             began = self._clock.monotonic()
             code, was_up = await self._live(number)
             if self._stopping.is_set():
-                if code not in (0, -signal.SIGTERM):  # the latter had not begun to listen
+                if was_up and code:  # one that was still starting had nothing to hand back
                     self._code = self._code or (code if code > 0 else FAILED)
             elif code == WRONG_USE and not was_up:  # it said why, and would say so again
                 self._code = WRONG_USE
@@ -103,21 +128,20 @@ class Supervisor:
                 process_group=0,  # Ctrl-C is the supervisor's, which passes it on once
             )
             theirs.close()
-            self._living[number] = process
+            life = _Life(process, ours)
+            self._living.add(life)
             if self._stopping.is_set():
-                self._signal(signal.SIGTERM)
-            listening = asyncio.ensure_future(self._listen(ours))
-            try:
-                code = await process.wait()
-                return code, await listening
-            finally:
-                del self._living[number]
+                life.stop()
+            listening = asyncio.ensure_future(self._listen(life))
+            code = await process.wait()
+            await listening
+            self._living.remove(life)
+            return code, life.up
 
-    async def _listen(self, line: socket.socket) -> bool:
-        came_up = await asyncio.get_running_loop().sock_recv(line, 1) == _UP
-        if came_up:
+    async def _listen(self, life: _Life) -> None:
+        if await asyncio.get_running_loop().sock_recv(life.line, 1) == _UP:
+            life.up = True
             self._up.set()
-        return came_up
 
     def _say(self, text: str) -> None:
         say(text, self._log)
@@ -129,17 +153,23 @@ class Supervised:
     def __init__(self, line: int) -> None:
         self._line = socket.socket(fileno=line)
 
-    def up(self, gone: Callable[[], None]) -> None:
-        """Tell that this process works. gone: called once the supervisor is no more."""
+    def up(self, stop: Callable[[str, bool], None]) -> None:
+        """Tell that this process works. stop: called with who wants it to stop, and whether for the second time."""
         with contextlib.suppress(OSError):  # it is gone already, and the reader says so
             self._line.send(_UP)
         loop = asyncio.get_running_loop()
+        again = False
 
-        def closed() -> None:
-            loop.remove_reader(self._line)
-            gone()
+        def told() -> None:
+            nonlocal again
+            if self._line.recv(1):
+                stop("supervisor", again)
+                again = True
+            else:
+                loop.remove_reader(self._line)
+                stop("the supervisor is gone", False)
 
-        loop.add_reader(self._line, closed)
+        loop.add_reader(self._line, told)
 
 
 async def _first(*events: asyncio.Event) -> None:

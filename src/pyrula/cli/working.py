@@ -92,14 +92,16 @@ async def _work(
         made = Worker(it, registry, **options)
         stops: list[asyncio.Task[None]] = []
 
-        def stop(name: str) -> None:
+        def stop(name: str, hasten: bool) -> None:
+            if stops and not hasten:
+                return
             seconds = 0 if stops else grace
             say(f"{name}: stopping, bodies have {seconds:g} s", log)
             stops.append(asyncio.ensure_future(made.stop(seconds)))
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop, number.name)
+            loop.add_signal_handler(number, stop, number.name, supervised is None)
         names = sorted(each.name for each in registry)
         told = {"worker_id": made.worker_id, "pid": os.getpid(), "workflows": names}
         text = f"worker {made.worker_id} serves {', '.join(names)}"
@@ -108,7 +110,7 @@ async def _work(
         else:
             show(told, as_json, lambda out: out.print(text, markup=False))
         if supervised is not None:
-            supervised.up(lambda: stop("the supervisor is gone"))
+            supervised.up(stop)
         await made.run()
         await asyncio.gather(*stops)
 
