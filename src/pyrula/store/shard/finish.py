@@ -41,6 +41,8 @@ def finish_all(tx: Tx, ends: Sequence[End]) -> None:
 
 def taken(slots: bytes) -> list[bytes]:
     """The gates that a lease names, of each of which its run has a slot."""
+    if len(slots) == _ID:
+        return [slots]
     return [slots[at : at + _ID] for at in range(0, len(slots), _ID)]
 
 

@@ -94,7 +94,7 @@ def gate_row(gate: Gate, starts: int) -> Row:
         gate.waiting,
         int(gate.dirty),
         gate.wake_at,
-        _heralds_text(gate),
+        _heralds_text(gate) if gate.heralds or gate.rota is not None else "{}",
         starts,
     )
 
@@ -102,7 +102,7 @@ def gate_row(gate: Gate, starts: int) -> Row:
 def _heralds_text(gate: Gate) -> str:
     """Heralds, and behind them the rota under names that no workflow has: code that knows of none leaves it alone."""
     if gate.rota is None:
-        return _encode(gate.heralds).decode() if gate.heralds else "{}"
+        return _encode(gate.heralds).decode()
     rota = gate.rota
     rows = {
         _ROTA + id.hex(): (share.starts, share.missed, share.rests, b"") for id, share in rota.shares.items()
