@@ -72,7 +72,7 @@ def what_is_remembered_is_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> Non
         )
         rung = {row[0] for row in bells}
         for id, resumed, fresh in tx.match("admit.heads", [(id,) for id in self._lanes if id not in rung]):
-            begins = self.begin(id)
+            begins = self.begins[id]
             assert (fresh is None or fresh >= begins[0]) and (resumed is None or resumed >= begins[1])
 
     monkeypatch.setattr(Remembered, "recall", checked)

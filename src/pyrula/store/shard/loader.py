@@ -110,7 +110,7 @@ class ShardLoader:
             if known is None:
                 missing.append((id,))
             else:
-                self.begins.setdefault(id, self._remembered.begin(id))  # a bell knows better
+                self.begins.setdefault(id, self._remembered.begins[id])  # a bell knows better
                 found[id] = self._seen(*known)
         for row in self._tx.match("loader.lane", missing) if missing else ():
             found[row[0]] = self._lane(row)
@@ -215,7 +215,7 @@ class ShardLoader:
     def _remembered_with_unit(self, row: Row, units: Mapping[UnitId, Unit]) -> tuple[Lane, Unit]:
         """Of the row of a lane that waits and is remembered. One that was handed out before is no longer as it was."""
         known = self._remembered.lane(row[0]) if row[0] not in self.seen else None
-        self.begins.setdefault(row[0], self._remembered.begin(row[0]))
+        self.begins.setdefault(row[0], self._remembered.begins[row[0]])
         lane = self._seen(rows.lane_of(row) if known is None else known[0], row)
         return lane, units.get(row[1]) or Unit(row[1])
 

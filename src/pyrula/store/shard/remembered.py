@@ -25,7 +25,8 @@ class Remembered:
     def __init__(self) -> None:
         self._as_of: object = None
         self._lanes: dict[LaneId, tuple[Lane, Row]] = {}
-        self._begins: dict[LaneId, Row] = {}
+        self.begins: dict[LaneId, Row] = {}
+        """Of each lane a seq before which no fresh run is queued, and one before which no resumed one is."""
         self._waiting: dict[GateId, dict[LaneId, Row]] = {}
         self._waiters: dict[GateId, int] = {}  # all that wait at a gate, whether they are remembered or not
         self.units: dict[UnitId, Unit] = {}
@@ -50,11 +51,6 @@ class Remembered:
                 lane.back = Queue()
         return known
 
-    def begin(self, id: LaneId) -> Row:
-        """A seq before which no fresh run is queued of a lane that is remembered, and one before which no resumed one
-        is."""
-        return self._begins[id]
-
     def waiting(self, gate: GateId) -> Collection[Row] | None:
         """All lanes that wait at a gate, by their rows; None: that is not known."""
         found = self._waiting.get(gate, {})
@@ -69,34 +65,35 @@ class Remembered:
             return
         if max(len(self._lanes), len(self.units), len(self._waiters)) > _MOST:
             self.forget()
-        self._begins.update((id, begin) for id, begin in begins.items() if id in self._lanes)
+        self.begins.update([(id, begin) for id, begin in begins.items() if id in self._lanes])
         for lane in changes.lanes:
-            self._keep_lane(lane, rows[lane.id], begins.get(lane.id, _START))
+            row = rows[lane.id]
+            known = self._lanes.get(lane.id)
+            if known is None or known[1] is not row:
+                self._keep_row(lane, row, None if known is None else known[1])
+            begin = begins.get(lane.id, _START)
+            if not lane.resumed:
+                begin = begin[0] if lane.state == "empty" else lane.wait_seq, FOREVER
+            self.begins[lane.id] = begin
         self.units.update((unit.id, unit) for unit in changes.units)
         self.gates.update((gate.id, gate) for gate in changes.gates)
         self._waiters.update((gate.id, gate.waiting) for gate in changes.gates)
         self._as_of = tx.floor_written
         tx.gates_written.clear()
 
-    def _keep_lane(self, lane: Lane, row: Row, begin: Row) -> None:
+    def _keep_row(self, lane: Lane, row: Row, before: Row | None) -> None:
         id = lane.id
-        known = self._lanes.get(id)
-        if known is not None and known[1][_STATE] == _WAITING:
-            self._waiting[known[1][_GATE]].pop(id, None)
+        if before is not None and before[_STATE] == _WAITING:
+            self._waiting[before[_GATE]].pop(id, None)
         if row[_STATE] == _WAITING:
             self._waiting.setdefault(row[_GATE], {})[id] = row
         self._lanes[id] = lane, row
-        fresh, resumed = begin
-        if not lane.resumed:
-            self._begins[id] = lane.wait_seq if lane.state != "empty" else fresh, FOREVER
-        else:
-            self._begins[id] = fresh, resumed
 
     def forget(self) -> None:
         """Nothing is known."""
         self._as_of = None
         self._lanes.clear()
-        self._begins.clear()
+        self.begins.clear()
         self._waiting.clear()
         self._waiters.clear()
         self.units.clear()
