@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from pyrula.errors import ConfigurationError, RunIdConflict
+from pyrula.errors import ConfigurationError, RunIdConflict, RunNotFound
 from pyrula.telemetry.otel import Tracing, traced
 from pyrula.workflows import Worker, open_store
 from tests.postgres.server import Server
@@ -217,6 +217,32 @@ async def test_connections_of_sqlalchemy_are_as_good_as_its_sessions(
         assert [await client.result(each, timeout=10) for each in (first, second)] == [2, 4]
         await many.dispose()
         one.dispose()
+
+
+async def test_what_is_the_first_on_a_connection_of_sqlalchemy_is_committed_with_it(
+    url: str, postgres_server: Server
+) -> None:
+    """SQLAlchemy commits what it has begun; without a statement of its own it would have begun nothing."""
+    place = postgres_server.url()
+    async with working(url) as client:
+        one = create_engine(place.replace("postgresql://", "postgresql+psycopg://"))
+        with one.connect() as connection:
+            ids = [await client.submit("double", {"n": 1}, connection=connection)]
+            connection.commit()
+            undone = await client.submit("double", {"n": 1}, connection=connection)
+            connection.rollback()
+        one.dispose()
+        for driver in ("psycopg", "asyncpg"):
+            many = create_async_engine(place.replace("postgresql://", f"postgresql+{driver}://"))
+            async with many.connect() as connection:
+                ids.append(await client.submit("double", {"n": 1}, connection=connection))
+                await connection.commit()
+            async with AsyncSession(many) as session, session.begin():
+                ids.append(await client.submit("double", {"n": 1}, connection=session))
+            await many.dispose()
+        assert [await client.result(each, timeout=10) for each in ids] == [2] * 5
+        with pytest.raises(RunNotFound):
+            await client.get(undone)
 
 
 async def test_a_scoped_session_is_refused_since_another_thread_would_get_another(

@@ -88,8 +88,8 @@ def _check_psycopg(connection: psycopg.Connection[Any] | psycopg.AsyncConnection
 def _no_transaction(connection: Any) -> str:
     return (
         f"connection= is a {type(connection).__module__}.{type(connection).__qualname__} without an open transaction: "
-        "the run would be there at once, whatever becomes of the rest; begin one first (SQLAlchemy does with the "
-        "first statement)"
+        "the run would be there at once, whatever becomes of the rest; begin one first (of SQLAlchemy, not at the "
+        "isolation level AUTOCOMMIT)"
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from pyrula.store.protocol import Store, Submission, Submitted
+
+_NOTHING = "SELECT 1"
 
 
 async def submit(store: Store, connection: Any, submissions: Sequence[Submission]) -> list[Submitted]:
@@ -18,6 +21,9 @@ async def submit(store: Store, connection: Any, submissions: Sequence[Submission
 async def _drivers_own(connection: Any) -> Any:
     """What a Session, AsyncSession, Connection or AsyncConnection of SQLAlchemy works on; all else as it is.
 
+    It has SQLAlchemy begin before: of a transaction that only the driver knows its commit() is nothing, and what was
+    submitted would go with the connection.
+
     A scoped session is left as it is, to be refused: whose it is depends on the thread or task that asks, and
     that may be another one here.
     """
@@ -29,7 +35,10 @@ async def _drivers_own(connection: Any) -> Any:
     if hasattr(connection, "driver_connection"):
         return connection.driver_connection
     if hasattr(kinds[0], "get_raw_connection"):
+        await connection.exec_driver_sql(_NOTHING)  # asyncpg begins with the first statement
         return (await connection.get_raw_connection()).driver_connection
+    if hasattr(kinds[0], "exec_driver_sql") and not connection.in_transaction():
+        await asyncio.to_thread(connection.exec_driver_sql, _NOTHING)
     inner = getattr(connection, "connection", connection)
     if inner is connection:
         return connection
