@@ -52,6 +52,13 @@ def test_a_block_of_sqlite_has_a_sibling_that_takes_the_same(block: str) -> None
         assert parameters(POSTGRES[block]) == parameters(SQLITE[block])
 
 
+@pytest.mark.parametrize("block", sorted(block for block, sql in POSTGRES.items() if "AS newest" in sql))
+def test_the_newest_version_of_a_row_is_changed_where_it_lies(block: str) -> None:
+    """By its id and its version a plan may walk over all versions, of which an old snapshot keeps any number."""
+    assert "newest.v" not in POSTGRES[block]
+    assert "ctid AS at" in POSTGRES[block]
+
+
 @pytest.mark.parametrize("block", sorted(POSTGRES.keys() - SQLITE.keys()))
 def test_a_block_that_only_postgresql_has_says_why_it_differs(block: str) -> None:
     file = block.partition(".")[0]

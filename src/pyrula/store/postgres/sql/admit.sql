@@ -98,14 +98,17 @@ WITH u AS (
      unit AS (
          UPDATE units AS x SET low = r.seq, v = x.v + 1
          FROM (SELECT u.unit, min(u.wait_seq) AS seq FROM u WHERE u.state = 1 GROUP BY u.unit) AS r
-         CROSS JOIN LATERAL (SELECT y.v FROM units AS y WHERE y.id = r.unit ORDER BY y.v DESC LIMIT 1) AS newest
-         WHERE x.id = r.unit AND x.v = newest.v AND r.seq < x.low),
+         CROSS JOIN LATERAL (
+             SELECT y.ctid AS at, y.low FROM units AS y WHERE y.id = r.unit ORDER BY y.v DESC LIMIT 1) AS newest
+         WHERE x.ctid = newest.at AND r.seq < newest.low),
      gate AS (
          UPDATE gates AS g SET low_vtime = w.wait_vtime, low_seq = w.wait_seq, v = g.v + 1
          FROM (SELECT DISTINCT ON (u.gate) u.gate, u.wait_vtime, u.wait_seq FROM u WHERE u.state = 2
                ORDER BY u.gate, u.wait_vtime, u.wait_seq) AS w
-         CROSS JOIN LATERAL (SELECT y.v FROM gates AS y WHERE y.id = w.gate ORDER BY y.v DESC LIMIT 1) AS newest
-         WHERE g.id = w.gate AND g.v = newest.v AND (w.wait_vtime, w.wait_seq) < (g.low_vtime, g.low_seq))
+         CROSS JOIN LATERAL (
+             SELECT y.ctid AS at, y.low_vtime, y.low_seq FROM gates AS y WHERE y.id = w.gate ORDER BY y.v DESC LIMIT 1
+         ) AS newest
+         WHERE g.ctid = newest.at AND (w.wait_vtime, w.wait_seq) < (newest.low_vtime, newest.low_seq))
 INSERT INTO lanes (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)
 SELECT * FROM u WHERE u.id NOT IN (SELECT id FROM known)
 

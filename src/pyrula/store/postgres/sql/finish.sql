@@ -26,5 +26,5 @@ DELETE FROM slots AS s USING unnest($1::bytea[], $2::bigint[]) AS u (gate, seq) 
 UPDATE gates AS g
 SET in_use = g.in_use - n.n, dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
 FROM unnest($1::bytea[], $2::bigint[]) AS n (id, n)
-CROSS JOIN LATERAL (SELECT v FROM gates WHERE id = n.id ORDER BY v DESC LIMIT 1) AS newest
-WHERE g.id = n.id AND g.v = newest.v
+CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = n.id ORDER BY x.v DESC LIMIT 1) AS newest
+WHERE g.ctid = newest.at

@@ -26,8 +26,8 @@ UPDATE gates AS g
 SET closed_by = CASE WHEN u.until > g.paused THEN (SELECT run_id FROM runs AS r WHERE r.seq = u.seq) ELSE g.closed_by END,
     paused = greatest(g.paused, u.until), dirty = CASE WHEN g.waiting > 0 THEN nextval('marks') ELSE 0 END, v = g.v + 1
 FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS u (id, until, seq)
-CROSS JOIN LATERAL (SELECT v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
-WHERE g.id = u.id AND g.v = newest.v
+CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+WHERE g.ctid = newest.at
 
 -- name: aside
 UPDATE runs AS r SET error = u.error, code = u.code

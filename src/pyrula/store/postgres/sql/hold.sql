@@ -48,8 +48,8 @@ RETURNING s.gate, s.seq
 WITH u AS (SELECT * FROM unnest($1::bytea[], $2::text[]) AS u (id, key)),
      known AS (
          UPDATE gates AS g SET in_use = g.in_use + 1, v = g.v + 1
-         FROM u CROSS JOIN LATERAL (SELECT x.v FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
-         WHERE g.id = u.id AND g.v = newest.v
+         FROM u CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
+         WHERE g.ctid = newest.at
          RETURNING g.id)
 INSERT INTO gates (id, name, key, kind, in_use)
 SELECT u.id, 'slot', u.key, 2, 1 FROM u WHERE u.id NOT IN (SELECT id FROM known)

@@ -30,6 +30,6 @@ WITH anew AS (
          WHERE l.id = $1::bytea AND l.state = 2 AND l.wait_seq = $2::bigint
          RETURNING l.gate, l.wait_vtime)
 UPDATE gates AS g SET low_vtime = anew.wait_vtime, low_seq = 0, v = g.v + 1
-FROM anew CROSS JOIN LATERAL (SELECT x.v FROM gates AS x WHERE x.id = anew.gate ORDER BY x.v DESC LIMIT 1) AS newest
-WHERE g.id = anew.gate AND g.v = newest.v AND (anew.wait_vtime, 0) < (g.low_vtime, g.low_seq)
+FROM anew CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = anew.gate ORDER BY x.v DESC LIMIT 1) AS newest
+WHERE g.ctid = newest.at AND (anew.wait_vtime, 0) < (g.low_vtime, g.low_seq)
 
