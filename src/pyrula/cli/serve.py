@@ -19,7 +19,7 @@ from pyrula.errors import ConfigurationError, missing
 from pyrula.limiters import hub
 from pyrula.store.protocol import Store
 from pyrula.telemetry import Counts, observed
-from pyrula.telemetry.logs import log_to
+from pyrula.telemetry.logs import log_limiter, log_to
 from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry
@@ -130,7 +130,7 @@ async def _serve(
 
             watching = asyncio.create_task(Meters(counts).watch(store))
             store, tracer = traced(store), Tracing()
-        unlisten = hub.listen(counts.limited)
+        unlisten = [hub.listen(counts.limited), hub.listen(log_limiter)]
         app = create_app(store, metrics=Metrics(counts), **options)
         server = _server(app, host, port, log_json=log_json)
         tokens = options["tokens"]
@@ -142,7 +142,8 @@ async def _serve(
                     )
                     working.add_done_callback(lambda _: setattr(server, "should_exit", True))
                 await server.serve()
-        unlisten()
+        for stop in unlisten:
+            stop()
         if watching is not None:
             watching.cancel()
 

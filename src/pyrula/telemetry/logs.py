@@ -12,9 +12,15 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from pyrula.limiters.config import OsLimitable
+from pyrula.limiters.events import Event, TaskCounter, WaitStarted, WaitStopped
+
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _MOST: Final = 10_000
 """Lines that may wait to be written; more are dropped, and counted, rather than hold anything up."""
+_LONG: Final = 1.0
+"""Seconds for which a worker is held back, from which on it is worth a line."""
+_limiters = logging.getLogger("pyrula.limiters")
 
 
 class JsonLines(logging.Formatter):
@@ -99,3 +105,40 @@ def log_to(
             writer.handle(record)
 
     return stop
+
+
+def log_limiter(event: Event) -> None:
+    """A listener for `pyrula.limiters.hub`: a line where limits held a worker back for a second or more, and at level
+    debug one for each event. A leaky bucket's waits are debug, too: it is there to make them.
+    """
+    level = logging.INFO if isinstance(event, WaitStopped) and _held_for(event) >= _LONG else logging.DEBUG
+    if not _limiters.isEnabledFor(level):
+        return
+    text, about = _told(event)
+    _limiters.log(level, text, extra={"limitable": event.limitable, **about})
+
+
+def _told(event: Event) -> tuple[str, dict[str, Any]]:
+    """What happened, and its numbers; a line has a level and a name of its own."""
+    if isinstance(event, TaskCounter):
+        numbers = {
+            "frequency": event.frequency,
+            "concurrency": event.concurrency,
+            "window": event.time_window,
+        }
+        return "window ended", {"counter": f"{event.level} {event.name}", **numbers}
+    whose = {"worker_id": event.worker_id, "cluster": event.cluster}
+    if isinstance(event, WaitStarted):
+        by = [_limit(each) for each in event.limited_by]
+        return "held back", {**whose, "limited_by": by, "limiter_delay": event.limiter_delay}
+    held = {_limit(each): seconds for each, seconds in event.limited_by.items()}
+    return "no longer held back", {**whose, "limited_by": held}
+
+
+def _limit(limit: tuple[str, OsLimitable]) -> str:
+    level, limitable = limit
+    return f"{level} {limitable if isinstance(limitable, str) else ' '.join(limitable)}"
+
+
+def _held_for(event: WaitStopped) -> float:
+    return max((held for (level, _), held in event.limited_by.items() if level != "poller"), default=0.0)
