@@ -8,8 +8,10 @@ from pathlib import Path
 from mypy import api
 
 PROGRAM = """
+from datetime import timedelta
 from typing import Any, assert_type
-from pyrula.workflows import Context, Limit, WorkflowClient, workflow
+from pyrula.limiters import node
+from pyrula.workflows import Context, Every, Limit, PollRate, Retry, Worker, WorkflowClient, workflow
 
 @workflow
 async def plain(ctx: Context, n: int) -> list[int]:
@@ -28,6 +30,21 @@ async def main(client: WorkflowClient) -> None:
     assert_type(await client.execute("plain", {"n": 1}), Any)
     assert_type(client.blocking.execute(parent), str)
     assert_type(await client.submit(plain), str)
+
+async def durations(client: WorkflowClient) -> None:
+    second = timedelta(seconds=1)
+    Retry(initial_seconds=second, max_seconds=second), Every(second)
+    worker = Worker(
+        client.store, lease_seconds=second, grace_seconds=second, limiter_check_frequency=second,
+        limiter_time_windows={"workflow": second}, task_poller_limiter=PollRate(1, second),
+    )
+    worker.set_limiter_config(limiter_check_frequency=second)
+    node.configure(limiter_time_windows={"workflow": second})
+    await client.set_limiter_config("w", limiter_check_frequency=second)
+    await client.submit("plain", delay=second, expires_in=second)
+    await client.result("r", timeout=second)
+    await client.pause("gate", until=second)
+    await worker.stop(second)
 """
 
 

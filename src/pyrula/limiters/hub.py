@@ -78,7 +78,7 @@ class Hub:
         kinds: tuple[str, ...] = SERVED,
         limits: Mapping[str, Any] | None = None,
         limiter_time_windows: Mapping[str, Duration] | None = None,
-        limiter_check_frequency: float = DEFAULT_CHECK_FREQUENCY,
+        limiter_check_frequency: Duration = DEFAULT_CHECK_FREQUENCY,
         task_poller_pool_size: int = 1,
         task_poller_limiter: PollRate | None = None,
         strict: bool = True,

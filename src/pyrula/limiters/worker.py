@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyrula.limiters.asking import Ask, Group
 from pyrula.limiters.config import (
     DEFAULT_CHECK_FREQUENCY,
+    Duration,
     LimiterConfig,
     Limits,
     OsLimitable,
@@ -201,7 +202,7 @@ class Limiter:
         self,
         limits: Mapping[str, Any] | None = UNCHANGED,
         task_poller_limiter: PollRate | None = UNCHANGED,
-        limiter_check_frequency: float = UNCHANGED,
+        limiter_check_frequency: Duration = UNCHANGED,
     ) -> LimiterConfig:
         """Change what is given, all or nothing; what executes goes on. `limits={}` clears all levels.
 

@@ -52,7 +52,7 @@ class WorkerLimiter:
         *,
         limits: Mapping[str, Any] | None = None,
         limiter_time_windows: Mapping[str, Duration] | None = None,
-        limiter_check_frequency: float = DEFAULT_CHECK_FREQUENCY,
+        limiter_check_frequency: Duration = DEFAULT_CHECK_FREQUENCY,
         task_poller_pool_size: int = DEFAULT_POOL,
         task_poller_limiter: PollRate | None = None,
         kinds: tuple[str, ...] | None = None,
@@ -132,7 +132,7 @@ class WorkerLimiter:
         self,
         limits: Mapping[str, Any] | None = UNCHANGED,
         task_poller_limiter: PollRate | None = UNCHANGED,
-        limiter_check_frequency: float = UNCHANGED,
+        limiter_check_frequency: Duration = UNCHANGED,
     ) -> LimiterConfig:
         """Change what is given, at once; what executes goes on. `limits={}` clears all levels.
 

@@ -10,6 +10,7 @@ import msgspec
 from pyrula.errors import WorkerNotFound, shown
 from pyrula.limiters import LimiterConfig, PollRate
 from pyrula.limiters.wire import changes_to_json, config_from_json
+from pyrula.model.duration import Duration
 from pyrula.store.protocol import Store
 from pyrula.workflows import prepare
 
@@ -19,7 +20,7 @@ class Changes(TypedDict, total=False):
 
     limits: Mapping[str, Any] | None
     task_poller_limiter: PollRate | None
-    limiter_check_frequency: float
+    limiter_check_frequency: Duration
 
 
 async def get(store: Store, worker_id: str) -> LimiterConfig:

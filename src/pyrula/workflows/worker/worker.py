@@ -73,7 +73,7 @@ class Worker:
         grace_seconds: Duration = 10,
         limits: Mapping[str, Any] | None = None,
         limiter_time_windows: Mapping[str, Duration] | None = None,
-        limiter_check_frequency: float = 0.5,
+        limiter_check_frequency: Duration = 0.5,
         task_poller_pool_size: int = 1,
         task_poller_limiter: PollRate | None = None,
         cluster: str | None = None,
@@ -244,7 +244,7 @@ class Worker:
         self,
         limits: Mapping[str, Any] | None = _UNCHANGED,
         task_poller_limiter: PollRate | None = _UNCHANGED,
-        limiter_check_frequency: float = _UNCHANGED,
+        limiter_check_frequency: Duration = _UNCHANGED,
     ) -> LimiterConfig:
         """Change what is given, live and all or nothing; `limits={}` clears all levels. Raises
         `ConfigurationError`."""
