@@ -241,6 +241,13 @@ def test_wrong_use_exits_2_and_says_what_to_do(pyrula, arguments, said):
     assert said in " ".join((told.out + told.err).replace("│", " ").split())
 
 
+@pytest.mark.parametrize("days", ["a week", "nan", "-1", "1e300"])
+def test_a_retention_that_is_no_number_of_days_is_refused(pyrula, monkeypatch, days):
+    monkeypatch.setenv("PYRULA_RETENTION_DAYS", days)
+    told = pyrula("migrate")
+    assert told.code == 2 and "retention" in (told.out + told.err).lower()
+
+
 def test_a_store_is_not_made_by_looking_at_it(pyrula, url, tmp_path):
     told = pyrula("runs")
     assert told.code == 2

@@ -65,6 +65,22 @@ def test_a_thread_that_can_not_be_stopped_ends_with_the_process(url, start, tmp_
     assert notes_of(notes, 2)[1] == f"start {run_id}", "its lease lapses, and another worker takes it up"
 
 
+def test_how_long_finished_runs_are_kept_is_taken_from_the_environment(url, start, pyrula, work, monkeypatch):
+    submit(url, "sync", tenant="a")
+    work()
+    for days, kept in (("7", 1), ("0.000001", 0)):
+        monkeypatch.setenv("PYRULA_RETENTION_DAYS", days)
+        worker = start("--worker-id", f"kept-{days}")
+        until = time.monotonic() + 20
+        while f"kept-{days}" not in pyrula("limits", "get").out and time.monotonic() < until:
+            time.sleep(0.05)  # its first turn sweeps
+        while len(pyrula("runs", "--json").json()["runs"]) > kept and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(pyrula("runs", "--json").json()["runs"]) == kept
+        worker.terminate()
+        assert worker.wait(timeout=8) == 0
+
+
 @pytest.mark.parametrize("logs", ["wait for a reader", "fail"])
 def test_a_process_that_has_to_end_ends_though_its_logs_cannot_be_written(logs):
     stop_logs = {"wait for a reader": "threading.Event().wait", "fail": "lambda: 1 / 0"}[logs]

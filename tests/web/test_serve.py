@@ -123,6 +123,19 @@ async def test_page_interface_and_worker_run_in_one_process(tmp_path: Path, port
     assert waiting
 
 
+def test_where_it_serves_is_told_as_json_for_programs(tmp_path: Path) -> None:
+    (tmp_path / "shop_app.py").write_text(APP)
+    arguments = ("shop_app", "--worker", "--store", f"sqlite:///{tmp_path}/runs.db", "--port", "0", "--json")
+    with subprocess.Popen(command(*arguments), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = "".join(process.stdout.readline() for _ in range(4))
+        told = json.loads(said)
+        assert told["pid"] == process.pid
+        assert httpx.get(told["url"]).status_code == 200
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
 async def test_the_example_behind_http_is_served_as_its_first_lines_say(tmp_path: Path, port: int) -> None:
     with served(tmp_path, port, "--worker", app="examples.http_app", where=ROOT):
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,13 +17,14 @@ import msgspec
 import typer
 
 from pyrula.cli.output import console
-from pyrula.errors import ConfigurationError, InvalidPayload, KeyNeedsCode, PyrulaError
-from pyrula.store.open import open_store, store_exists
+from pyrula.errors import ConfigurationError, InvalidPayload, KeyNeedsCode, PyrulaError, shown
+from pyrula.store.open import RETENTION, open_store, store_exists
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
 from pyrula.workflows.workflow import Registry, Workflow, default_registry
 
 T = TypeVar("T")
+_KEPT_DAYS: Final = "PYRULA_RETENTION_DAYS"
 DONE, FAILED, WRONG_USE = 0, 1, 2
 _WRONG_USE: Final = (ConfigurationError, InvalidPayload, KeyNeedsCode, LookupError, ValueError)
 """Errors that another command line would not meet; a name that is nowhere (a `LookupError`) is one of them."""
@@ -54,7 +57,7 @@ def given_store(url: str | None) -> str:
 async def opened(url: str | None, *, create: bool = False) -> AsyncIterator[Store]:
     """The store, connected, for as long as the block lasts. create: whether it may be made anew."""
     where = given_store(url)
-    store = open_store(where)
+    store = open_store(where, retention=_kept())
     if not create and not store_exists(where):
         raise typer.BadParameter(
             f"there is no store at {where}; check the URL, or make it: pyrula migrate --store {where}"
@@ -64,6 +67,19 @@ async def opened(url: str | None, *, create: bool = False) -> AsyncIterator[Stor
         yield store
     finally:
         await store.close()
+
+
+def _kept() -> timedelta:
+    """For how long finished runs are kept: what the environment says, if it does."""
+    days = os.environ.get(_KEPT_DAYS)
+    if not days:
+        return RETENTION
+    try:
+        return timedelta(days=float(days))
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{_KEPT_DAYS} is {shown(days)}; it must be a number of days, such as 30 or 0.5"
+        ) from None
 
 
 def ask(

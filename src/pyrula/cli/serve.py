@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from pyrula.cli.connect import StoreUrl, imported, opened, run
-from pyrula.cli.output import say
+from pyrula.cli.connect import AsJson, StoreUrl, imported, opened, run
+from pyrula.cli.output import say, show
 from pyrula.errors import ConfigurationError, missing
 from pyrula.limiters import hub
 from pyrula.store.protocol import Store
@@ -66,6 +67,7 @@ def serve(
     ] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
     store: StoreUrl = None,
+    as_json: AsJson = False,
 ) -> None:
     """Serve HTTP and the page (/ui) until SIGTERM or SIGINT: waits are answered at once, bodies get the grace."""
     _need("serve", "http", "starlette", "uvicorn")
@@ -93,7 +95,14 @@ def serve(
             "secure_cookie": secure_cookie,
         }
         bodies = max_concurrent_runs if worker else None
-        run(_serve(store, host, port, options, bodies, grace, otel, log_json))
+
+        def tell(url: str) -> None:
+            if as_json:
+                show({"url": url, "pid": os.getpid()}, as_json, lambda _: None)
+            else:
+                say(f"serving {url}", log if log_json else None)
+
+        run(_serve(store, host, port, options, bodies, grace, otel, tell))
 
 
 def _need(what: str, extra: str, *modules: str) -> None:
@@ -114,7 +123,7 @@ async def _serve(
     bodies: int | None,
     grace: float,
     otel: bool,
-    log_json: bool,
+    tell: Callable[[str], None],
 ) -> None:
     from pyrula.web.app import create_app
     from pyrula.web.metrics import Metrics
@@ -132,7 +141,7 @@ async def _serve(
             store, tracer = traced(store), Tracing()
         unlisten = [hub.listen(counts.limited), hub.listen(log_limiter)]
         app = create_app(store, metrics=Metrics(counts), **options)
-        server = _server(app, host, port, log_json=log_json)
+        server = _server(app, host, port, tell)
         tokens = options["tokens"]
         with _signals(server, tokens):
             async with contextlib.AsyncExitStack() as stack:
@@ -148,7 +157,7 @@ async def _serve(
             watching.cancel()
 
 
-def _server(app: Any, host: str, port: int, *, log_json: bool) -> Any:
+def _server(app: Any, host: str, port: int, tell: Callable[[str], None]) -> Any:
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -170,7 +179,7 @@ def _server(app: Any, host: str, port: int, *, log_json: bool) -> Any:
                 for sock in each.sockets:
                     name, number = sock.getsockname()[:2]
                     shown = f"[{name}]" if ":" in name else name
-                    say(f"serving http://{shown}:{number}/ui", log if log_json else None)
+                    tell(f"http://{shown}:{number}/ui")
 
         async def shutdown(self, sockets: Any = None) -> None:
             app.stop()
