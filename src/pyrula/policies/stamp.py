@@ -169,7 +169,7 @@ def stamp_declared(declared: Declared, params: Mapping[str, Any], priority: int 
     return _stamped(declared, weight, priority, tuple([storable(text) for text in texts]))
 
 
-@lru_cache(4096)
+@lru_cache(16384)
 def _stamped(declared: Declared, weight: float, priority: int, texts: tuple[str, ...]) -> Stamped:
     """texts: of the different keys, storable."""
     *keys, unit = [texts[at] for at in declared.keys[1]]

@@ -26,7 +26,7 @@ class _Written(NamedTuple):
     keys: str
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=32768)
 def _written(workflow: str, stamped: Stamped) -> _Written:
     served = served_name(workflow, stamped.unit_key, stamped.stamp)
     lane = lane_id(served, stamped.priority, stamped.unit_key, gate_ids(stamped))
