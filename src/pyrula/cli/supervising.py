@@ -25,6 +25,7 @@ _STEADY_SECONDS: Final = 10.0
 """A process that lived so long had no trouble starting."""
 _LATE_SECONDS: Final = 30.0
 """What a stop may take beyond the bodies' grace: the store is told what is handed back."""
+_LAST_WORD_SECONDS: Final = 1.0
 _UP, _STOP = b"u", b"s"
 """What is said on the line: by a process that works, and to it. A second stop hands back at once; a signal to a process
 does not, as those who end a whole group send it to the supervisor too."""
@@ -134,7 +135,8 @@ class Supervisor:
                 life.stop()
             listening = asyncio.ensure_future(self._listen(life))
             code = await process.wait()
-            await listening
+            await asyncio.wait([listening], timeout=_LAST_WORD_SECONDS)  # what it forked may hold on
+            listening.cancel()
             self._living.remove(life)
             return code, life.up
 

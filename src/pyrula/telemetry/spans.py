@@ -250,8 +250,8 @@ class Spans:
 def _takes_all(sampler: Sampler) -> bool:
     """Whether a sampler takes whatever has no parent, and adds nothing to it: then it need not be asked."""
     if type(sampler) is ParentBased:
-        sampler = sampler._root
-    return type(sampler) is StaticSampler and sampler._decision is _SAMPLE
+        sampler = getattr(sampler, "_root", sampler)
+    return type(sampler) is StaticSampler and getattr(sampler, "_decision", None) is _SAMPLE
 
 
 def light(tracer: object, clock: Clock) -> Spans | None:
