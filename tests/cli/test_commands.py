@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 
+import apsw
 import pytest
 
 from pyrula.cli import submitting
@@ -176,6 +177,21 @@ def test_check_finds_nothing_wrong_and_exits_0(pyrula, work):
     told = pyrula("check")
     assert told.code == 0 and "all counters agree" in told.out
     assert pyrula("check", "--json").json() == {"discrepancies": []}
+
+
+def test_check_names_each_discrepancy_and_exits_1(pyrula, work, tmp_path):
+    pyrula("migrate")
+    work()
+    pyrula("submit", "sync", "tenant=a")
+    work()
+    connection = apsw.Connection(str(tmp_path / "runs.db"))
+    connection.execute("UPDATE gates SET in_use = in_use + 1 WHERE name = 'sync.limit'")
+    connection.close()
+    told = pyrula("check")
+    assert (told.code, told.out.splitlines()[-1]) == (1, "1 discrepancy")
+    assert "gate sync.limit (key 'a') counts 1 in use" in told.out
+    told = pyrula("check", "--json")
+    assert told.code == 1 and len(told.json()["discrepancies"]) == 1
 
 
 @pytest.mark.parametrize(
