@@ -105,3 +105,20 @@ def test_every_command_has_a_page() -> None:
     text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     root: Any = typer.main.get_command(app)
     assert [name for name in root.commands if f"`pyrula {name}" not in text] == []
+
+
+def test_every_command_takes_a_store_and_json() -> None:
+    lacking = {
+        name: options
+        for name, command in _commands(typer.main.get_command(app))
+        if (options := {"--store", "--json"} - {option for each in command.params for option in each.opts})
+    }
+    assert lacking == {"demo": {"--store"}}  # it makes its own
+
+
+def _commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{path}{name} ")
+        else:
+            yield path + name, command
