@@ -12,6 +12,7 @@ import typer
 
 from pyrula.cli.main import app
 from pyrula.store.protocol import Store
+from pyrula.telemetry.figures import OF_PROCESS, OF_STORE
 from pyrula.testing import Environment
 from pyrula.workflows import Context, Worker, WorkflowClient
 from pyrula.workflows.client.blocking import BlockingClient
@@ -114,6 +115,27 @@ def test_every_command_takes_a_store_and_json() -> None:
         if (options := {"--store", "--json"} - {option for each in command.params for option in each.opts})
     }
     assert lacking == {"demo": {"--store"}}  # it makes its own
+
+
+def test_every_figure_has_a_page_and_a_page_names_no_other() -> None:
+    text = "\n".join(
+        (ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("operations", "kafka")
+    )
+    figures = {f"pyrula_{figure.name}": figure.kind for figure in (*OF_STORE, *OF_PROCESS)}
+    told = set(re.findall(r"\bpyrula_[a-z_]+", text))
+    told |= {f"pyrula_stream_{name}" for name in re.findall(r"`…_([a-z_]+)", text)}
+    ends = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
+    known = figures.keys() | {name + ends[kind] for name, kind in figures.items()}
+    assert sorted(told - known) == []
+    assert [name for name, kind in figures.items() if not {name, name + ends[kind]} & told] == []
+
+
+def test_an_environment_variable_that_a_page_names_is_read() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    named, read = (set(re.findall(r"\bPYRULA_[A-Z_]+", each)) for each in (text, code))
+    named = {name for name in named if not name.startswith("PYRULA_TEST_")}
+    assert named == read - {"PYRULA_DEMO_NOTES"}  # between the demonstration and its workers
 
 
 def _commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
