@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from urllib.parse import quote
 
 import pytest
 
-from pyrula.workflows import open_store
+from pyrula.workflows import StoreUnavailable, open_store
 from tests.postgres.pooler import Pooler
 from tests.postgres.server import Server
 from tests.postgres.work import client_of, until_asleep, working
@@ -53,3 +54,27 @@ async def test_one_connection_of_the_server_is_enough(postgres_server: Server, s
             await asyncio.gather(*(client.result(run_id, timeout=30) for run_id in ids))
     finally:
         pooler.stop()
+
+
+async def _turns_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """What pgbouncer does while its own login at the server fails: lets in, and answers the first query with that."""
+    (length,) = struct.unpack("!I", await reader.readexactly(4))
+    await reader.readexactly(length - 4)
+    writer.write(b"R" + struct.pack("!II", 8, 0) + b"Z" + struct.pack("!I", 5) + b"I")
+    await reader.read(1)
+    fields = b"SFATAL\0VFATAL\0C08P01\0Mserver login has been failing, try again later\0\0"
+    writer.write(b"E" + struct.pack("!I", 4 + len(fields)) + fields)
+    await writer.drain()
+    writer.close()
+
+
+async def test_one_that_can_not_log_in_at_the_server_is_asked_again() -> None:
+    """It says so as long as a server that restarts lets nobody in, and for a while after."""
+    async with await asyncio.start_server(_turns_away, "127.0.0.1", 0) as pooler:
+        port = pooler.sockets[0].getsockname()[1]
+        store = open_store(
+            f"postgresql://u@127.0.0.1:{port}/d?sslmode=disable&gssencmode=disable&patience=0.3"
+        )
+        with pytest.raises(StoreUnavailable, match="login has been failing"):
+            await store.connect()
+        await store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import psycopg
-from psycopg import sql
+from psycopg import IsolationLevel, sql
 
 from pyrula.clock import Clock, SystemClock
 from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
@@ -24,6 +24,9 @@ def prepare(address: Address, clock: Clock | None, store: str, shard: int, shard
     Raises SchemaMismatch, ShardMismatch, StoreUnavailable (the role may not create it), and what psycopg raises.
     """
     with psycopg.connect(address.conninfo, autocommit=True) as connection:
+        connection.isolation_level = (
+            IsolationLevel.READ_COMMITTED
+        )  # not what there was before the lock was free
         found = _identity(connection, address)
         if found is None:
             found = _create(connection, address, clock, store, shard, shards)
@@ -45,6 +48,7 @@ def bring_schema_forward(address: Address) -> tuple[int, int] | None:
     """
     try:
         with psycopg.connect(address.conninfo, autocommit=True) as connection:
+            connection.isolation_level = IsolationLevel.READ_COMMITTED
             if _identity(connection, address) is None:
                 return None
             with connection.transaction():

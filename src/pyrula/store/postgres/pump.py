@@ -293,9 +293,10 @@ class Pump:
 
 
 def _is_away(error: psycopg.Error) -> bool:
-    """Whether it only says that the server is not there now: it restarts, or has no connection left."""
+    """Whether it only says that the server is not there now: it restarts, has no connection left, or the pooler before
+    it can't log in (08P01)."""
     state = error.sqlstate or ""
-    return state.startswith(("080", "57P", "53300"))
+    return state.startswith(("08", "57P", "53300"))
 
 
 def _is_refused(error: psycopg.Error) -> bool:

@@ -2,7 +2,8 @@
 -- Differs: several statements in one round trip. The lock first, then the time: whoever waited for the lock must not go
 -- by a time read before. A plan is made once and kept, maybe while the tables are empty: so it may not scan them, nor sort
 -- what an index has in order; and it is for any parameters, as a few statements would else be planned anew each time.
-BEGIN;
+-- READ COMMITTED, whatever is the server's or the role's usual level: else all would be as it was before the lock was free.
+BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout', '2s', true),
        set_config('statement_timeout', '2s', true), set_config('idle_in_transaction_session_timeout', '2s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
@@ -30,7 +31,7 @@ ON CONFLICT DO NOTHING
 
 -- name: begin
 -- Beside the lock: what only appends.
-BEGIN;
+BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT set_config('search_path', '"{schema}"', true), set_config('lock_timeout', '10s', true),
        set_config('statement_timeout', '10s', true), set_config('idle_in_transaction_session_timeout', '10s', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
