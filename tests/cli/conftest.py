@@ -69,13 +69,13 @@ def ask(url):
 def start(url, tmp_path):
     started = []
 
-    def worker(*options: str) -> subprocess.Popen:
+    def worker(*options: str, app: str = "tests.cli.shop:registry") -> subprocess.Popen:
         command = [
             sys.executable,
             "-m",
             "pyrula",
             "worker",
-            "tests.cli.shop:registry",
+            app,
             "--store",
             url,
             *options,

@@ -314,7 +314,11 @@ def test_it_tells_its_version(pyrula):
 
 @pytest.mark.parametrize(
     ("lacking", "arguments", "extra"),
-    [("starlette", ["serve"], "http"), ("opentelemetry.trace", ["serve", "--otel"], "otel")],
+    [
+        ("starlette", ["serve"], "http"),
+        ("opentelemetry.trace", ["serve", "--otel"], "otel"),
+        ("opentelemetry.trace", ["worker", "tests.cli.shop:registry", "--otel"], "otel"),
+    ],
 )
 def test_a_command_without_its_extra_says_what_to_install(pyrula, monkeypatch, lacking, arguments, extra):
     monkeypatch.setitem(sys.modules, lacking, None)

@@ -81,6 +81,16 @@ def test_how_long_finished_runs_are_kept_is_taken_from_the_environment(url, star
         assert worker.wait(timeout=8) == 0
 
 
+def test_its_traces_go_out_by_opentelemetry_when_asked(url, start, tmp_path, monkeypatch):
+    traces = tmp_path / "traces"
+    monkeypatch.setenv("TRACES", str(traces))
+    submit(url, "sync", tenant="acme")
+    process = start("--otel", "--grace", "5", app="tests.cli.traced_shop:registry")
+    assert notes_of(traces, 1) == ["run sync"]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+
+
 @pytest.mark.parametrize("logs", ["wait for a reader", "fail"])
 def test_a_process_that_has_to_end_ends_though_its_logs_cannot_be_written(logs):
     stop_logs = {"wait for a reader": "threading.Event().wait", "fail": "lambda: 1 / 0"}[logs]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import os
 import signal
@@ -15,11 +14,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from pyrula.cli.connect import AsJson, StoreUrl, imported, opened, run
+from pyrula.cli.observing import Otel, need, observing
 from pyrula.cli.output import say, show
-from pyrula.errors import ConfigurationError, missing
+from pyrula.errors import ConfigurationError
 from pyrula.limiters import hub
 from pyrula.store.protocol import Store
-from pyrula.telemetry import Counts, observed
 from pyrula.telemetry.logs import log_limiter, log_to
 from pyrula.workflows.body.port import Tracer
 from pyrula.workflows.worker import Worker
@@ -61,18 +60,15 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
     ] = 25,
-    otel: Annotated[
-        bool,
-        typer.Option("--otel", help="Traces and figures by OpenTelemetry's global providers (extra otel)."),
-    ] = False,
+    otel: Otel = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
     store: StoreUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve HTTP and the page (/ui) until SIGTERM or SIGINT: waits are answered at once, bodies get the grace."""
-    _need("serve", "http", "starlette", "uvicorn")
+    need("serve", "http", "starlette", "uvicorn")
     if otel:
-        _need("serve --otel", "otel", "opentelemetry.trace")
+        need("serve --otel", "otel", "opentelemetry.trace")
     from pyrula.web.access import Tokens, is_loopback
 
     if token_file is None and not is_loopback(host):
@@ -83,6 +79,7 @@ def serve(
     with contextlib.ExitStack() as stack:
         stop_logs = log_to(as_json=log_json)  # before the import: what sets up logs there finds them set up
         stack.callback(stop_logs)
+        stack.callback(hub.listen(log_limiter))
         registry = imported(app) if app else None
         if worker and registry is None:
             raise ConfigurationError(
@@ -105,16 +102,6 @@ def serve(
         run(_serve(store, host, port, options, bodies, grace, otel, tell))
 
 
-def _need(what: str, extra: str, *modules: str) -> None:
-    """Import what an extra brings, by name, so that what else fails to import keeps its traceback. Raises
-    `ConfigurationError`, saying what to install."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(str(missing(what, error, extra))) from None
-
-
 async def _serve(
     url: str | None,
     host: str,
@@ -128,33 +115,18 @@ async def _serve(
     from pyrula.web.app import create_app
     from pyrula.web.metrics import Metrics
 
-    async with opened(url, create=bodies is not None) as plain:
-        counts = Counts()
-        store = observed(plain, counts)
-        tracer: Tracer | None = None
-        watching: asyncio.Task[None] | None = None
-        if otel:
-            from pyrula.telemetry.meters import Meters
-            from pyrula.telemetry.otel import Tracing, traced
-
-            watching = asyncio.create_task(Meters(counts).watch(store))
-            store, tracer = traced(store), Tracing()
-        unlisten = [hub.listen(counts.limited), hub.listen(log_limiter)]
-        app = create_app(store, metrics=Metrics(counts), **options)
+    async with opened(url, create=bodies is not None) as plain, observing(plain, otel=otel) as it:
+        app = create_app(it.store, metrics=Metrics(it.counts), **options)
         server = _server(app, host, port, tell)
         tokens = options["tokens"]
         with _signals(server, tokens):
             async with contextlib.AsyncExitStack() as stack:
                 if bodies is not None:
                     working = await stack.enter_async_context(
-                        _working(store, options["registry"], bodies, grace, tracer)
+                        _working(it.store, options["registry"], bodies, grace, it.tracer)
                     )
                     working.add_done_callback(lambda _: setattr(server, "should_exit", True))
                 await server.serve()
-        for stop in unlisten:
-            stop()
-        if watching is not None:
-            watching.cancel()
 
 
 def _server(app: Any, host: str, port: int, tell: Callable[[str], None]) -> Any:

@@ -9,16 +9,19 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from pyrula.cli.connect import AsJson, StoreUrl, given_store, imported, opened, run
+from pyrula.cli.observing import Otel, need, observing
 from pyrula.cli.output import console, say, show
 from pyrula.cli.supervising import Command, Supervised, Supervisor
+from pyrula.limiters import hub
 from pyrula.store.open import in_memory
-from pyrula.telemetry.logs import log_to
+from pyrula.store.protocol import Store
+from pyrula.telemetry.logs import log_limiter, log_to
 from pyrula.workflows.worker import Worker
 from pyrula.workflows.workflow import Registry
 
@@ -53,6 +56,7 @@ def worker(
         float, typer.Option(min=0, help="Seconds that bodies get to end, once told to stop.")
     ] = 25,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON lines.")] = False,
+    otel: Otel = False,
     supervisor: Annotated[int | None, typer.Option(hidden=True)] = None,
     store: StoreUrl = None,
     as_json: AsJson = False,
@@ -61,12 +65,17 @@ def worker(
 
     A second signal hands back at once.
     """
+    if otel:
+        need("worker --otel", "otel", "opentelemetry.trace")
     if processes > 1:
-        command = _alone(store, app, worker_id, max_concurrent_runs, lease_seconds, grace, log_json, as_json)
+        flags = [("--log-json", log_json), ("--json", as_json), ("--otel", otel)]
+        given = [flag for flag, on in flags if on]
+        command = _alone(store, app, worker_id, max_concurrent_runs, lease_seconds, grace, given)
         raise typer.Exit(_supervise(command, processes, grace, log_json))
     with contextlib.ExitStack() as stack:
         stop_logs = log_to(as_json=log_json)  # before the import: what sets up logs there finds them set up
         stack.callback(stop_logs)
+        stack.callback(hub.listen(log_limiter))
         registry = imported(app)
         spare_collector()
         options: dict[str, Any] = {
@@ -76,7 +85,7 @@ def worker(
             "on_stuck": lambda reason: _end_process(reason, stop_logs),
         }
         supervised = None if supervisor is None else Supervised(supervisor)
-        run(_work(store, registry, grace, as_json, _log if log_json else None, supervised, options))
+        run(_work(store, registry, grace, as_json, _log if log_json else None, supervised, otel, options))
 
 
 async def _work(
@@ -86,10 +95,15 @@ async def _work(
     as_json: bool,
     log: logging.Logger | None,
     supervised: Supervised | None,
+    otel: bool,
     options: dict[str, Any],
 ) -> None:
-    async with opened(store, create=True) as it:
-        made = Worker(it, registry, **options)
+    async with contextlib.AsyncExitStack() as stack:
+        it: Store = await stack.enter_async_context(opened(store, create=True))
+        tracer = None
+        if otel:
+            it, _, tracer = await stack.enter_async_context(observing(it, otel=True))
+        made = Worker(it, registry, tracer=tracer, **options)
         stops: list[asyncio.Task[None]] = []
 
         def stop(name: str, hasten: bool) -> None:
@@ -130,8 +144,7 @@ def _alone(
     max_concurrent_runs: int,
     lease_seconds: float,
     grace: float,
-    log_json: bool,
-    as_json: bool,
+    flags: Sequence[str],
 ) -> Command:
     """The command line of one of several processes. What may hold a password is left to the environment."""
     where = given_store(store)
@@ -141,7 +154,6 @@ def _alone(
             param_hint="--processes",
         )
     os.environ["PYRULA_STORE"] = where
-    flags = [flag for flag, given in (("--log-json", log_json), ("--json", as_json)) if given]
     options: dict[str, object] = {
         "--max-concurrent-runs": max_concurrent_runs,
         "--lease-seconds": lease_seconds,
