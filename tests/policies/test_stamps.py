@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pyrula.errors import ConfigurationError, KeyFailed, KeyNeedsCode
 from pyrula.model.payload import encode
 from pyrula.policies import Collect, Debounce, Fairness, Limit, Rate, Retry
-from pyrula.policies.declared import declare, from_json, to_json
+from pyrula.policies.declared import Declared, declare, from_json, to_json
 from pyrula.policies.key import storable
 from pyrula.policies.stamp import (
     GateStamp,
@@ -27,6 +28,13 @@ from pyrula.policies.stamp import (
     stamp_event_declared,
     unit_id,
 )
+
+
+class Level(int, enum.Enum):
+    """Two as an enum's member: its text is "Level.TWO", its repr "<Level.TWO: 2>"."""
+
+    TWO = 2
+
 
 SYNC = declare("sync", concurrency=Limit("tenant_id", 2), rate_limit=Rate("tenant_id", 5, 10))
 
@@ -269,3 +277,23 @@ def test_ids_of_different_things_differ_and_never_change():
     assert len(set(ids)) == 4
     assert all(len(each) == 16 for each in ids)
     assert gate_id("sync.limit", "limit", "a").hex() == "ba3fb2aca7a002d859f453a72e99ca6e"
+
+
+def test_a_number_of_a_type_of_its_own_is_the_number_that_it_is():
+    """Or a run's lane, whose id is of texts, would be one here and another where the number was read back."""
+
+    def declared(two: int) -> Declared:
+        return declare(
+            "w",
+            concurrency=Limit("k", two),
+            rate_limit=Rate("k", two, two),
+            retry=Retry(max_attempts=two),
+            trigger=Collect("k", two, two),
+            priority=two,
+        )
+
+    plain, enumerated = declared(2), declared(Level.TWO)
+    assert encode(to_json(enumerated)) == encode(to_json(plain))
+    for stamped in (stamp_declared(enumerated, {"k": "a"}), stamp_declared(plain, {"k": "b"}, Level.TWO)):
+        assert [type(stamped.priority), type(stamped.stamp.gates[0].number)] == [int, int]
+        assert stamped.stamp.digest == stamp_declared(plain, {"k": "a"}).stamp.digest

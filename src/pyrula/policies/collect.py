@@ -43,4 +43,4 @@ class Collect:
     @property
     def stamp(self) -> CollectStamp:
         """What a buffer keeps from its first event on."""
-        return CollectStamp(self.max_events, to_us(self.window_seconds))
+        return CollectStamp(int(self.max_events), to_us(self.window_seconds))

@@ -150,7 +150,7 @@ def check_priority(workflow: str, priority: object) -> int:
         or not HIGHEST_PRIORITY <= priority <= LOWEST_PRIORITY
     ):
         raise refusal(workflow, "priority", priority, "an int from 1 (first) to 5 (last)")
-    return priority
+    return int(priority)  # plain: the text of an enum's member would name another lane
 
 
 def _gates(

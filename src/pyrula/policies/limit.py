@@ -39,7 +39,7 @@ class Limit:
     @property
     def number(self) -> int:
         """What is stamped on a run."""
-        return self.max
+        return int(self.max)
 
 
 def check_gate_name(workflow: str, policy: str, shared: object, name: object) -> None:

@@ -57,4 +57,4 @@ class Rate:
     def number(self) -> tuple[int, int, int]:
         """What is stamped on a run: p, q and burst, where p/q is per_second."""
         p, q = parse_rate(self.per_second)
-        return p, q, ceil(self.per_second) if self.burst is None else self.burst
+        return p, q, ceil(self.per_second) if self.burst is None else int(self.burst)

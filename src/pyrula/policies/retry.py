@@ -81,7 +81,7 @@ class Retry:
         """What is stamped on a run."""
         initial = to_us(self.initial_seconds)
         return RetryStamp(
-            0 if self.max_attempts is None else self.max_attempts,
+            0 if self.max_attempts is None else int(self.max_attempts),
             initial,
             float(self.factor),
             max(initial, USUAL_MAX_US) if self.max_seconds is None else to_us(self.max_seconds),

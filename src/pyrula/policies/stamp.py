@@ -158,10 +158,7 @@ def stamp_event_by_declaration(declaration: Mapping[str, Any], event: Mapping[st
 
 def stamp_declared(declared: Declared, params: Mapping[str, Any], priority: int | None = None) -> Stamped:
     """`stamp_run` by declared flow control."""
-    if priority is None:
-        priority = declared.priority
-    else:
-        check_priority(declared.workflow, priority)
+    priority = declared.priority if priority is None else check_priority(declared.workflow, priority)
     keys, places = declared.keys
     # one function, one call: all gates see the same answer
     texts = [resolve(key, params, declared.workflow) for key in keys]

@@ -23,7 +23,9 @@ def parse_rate(per_second: float) -> tuple[int, int]:
 
     Raises `ValueError` unless it is a finite number of at least 0.000001.
     """
-    rate = Fraction(str(per_second)).limit_denominator(_FINEST) if isfinite(per_second) else Fraction(0)
+    rate = (
+        Fraction(str(float(per_second))).limit_denominator(_FINEST) if isfinite(per_second) else Fraction(0)
+    )
     if rate <= 0:
         raise ValueError(f"per_second must be a finite number of at least 0.000001, not {per_second!r}")
     return rate.numerator, rate.denominator
