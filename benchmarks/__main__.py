@@ -1,4 +1,4 @@
-"""`python -m benchmarks [engine|postgres|kafka|page|telemetry|temporal] [options]`; without a name the engine's.
+"""`python -m benchmarks [engine|postgres|kafka|page|peers|telemetry|temporal] [options]`; without a name the engine's.
 
 `make bench` runs the engine's, `make bench STORE=postgres` the one of PostgreSQL.
 """
@@ -15,6 +15,7 @@ NAMES = {
     "postgres": "postgres",
     "kafka": "kafka",
     "page": "page_gates",
+    "peers": "peers",
     "telemetry": "telemetry",
     "temporal": "temporal_throughput",
 }
