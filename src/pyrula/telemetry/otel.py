@@ -17,6 +17,7 @@ from pyrula.errors import missing
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Failed, Outcome, Retry
 from pyrula.store.protocol import Claim, Store, Submission, Submitted
+from pyrula.telemetry.trouble import Trouble
 from pyrula.telemetry.wrapped import Wrapped
 
 try:
@@ -57,9 +58,16 @@ class Tracing:
         self._clock = clock or SystemClock()
         self._light: Spans | None = None
         self._spans: dict[Lease, Span] = {}
+        self._trouble = Trouble()
 
     def began(self, claim: Claim, context: contextvars.Context) -> None:
         """Open the span of an attempt, under the submit's, as the current one of what its body runs in."""
+        try:
+            self._began(claim, context)
+        except Exception as error:
+            self._trouble.tell(error)
+
+    def _began(self, claim: Claim, context: contextvars.Context) -> None:
         above = _NOWHERE if claim.context is None else _extracted(claim.context)
         attributes: dict[str, Any] = {
             "pyrula.run_id": claim.run_id,
@@ -88,7 +96,10 @@ class Tracing:
         if isinstance(outcome, (Failed, Retry)):
             error = msgspec.json.decode(outcome.error)
             span.set_status(Status(StatusCode.ERROR, f"{error.get('type')}: {error.get('message')}"))
-        span.end()
+        try:
+            span.end()
+        except Exception as error:
+            self._trouble.tell(error)
 
     def step(self, claim: Claim, name: str) -> AbstractContextManager[object]:
         """A span around one try of a step, current in it; what it raises is recorded. None where the attempt's own
@@ -98,7 +109,11 @@ class Tracing:
             return _NOTHING
         attributes = {"pyrula.run_id": claim.run_id, "pyrula.step": name}
         if self._light is not None:
-            return self._light.under(above.get_span_context(), f"step {name}", attributes)
+            try:
+                return self._light.under(above.get_span_context(), f"step {name}", attributes)
+            except Exception as error:
+                self._trouble.tell(error)
+                return _NOTHING
         return self._tracer.start_as_current_span(f"step {name}", attributes=attributes)
 
     @property

@@ -32,6 +32,7 @@ from opentelemetry.trace import (
 
 from pyrula.clock import Clock
 from pyrula.telemetry.current import with_current
+from pyrula.telemetry.trouble import Trouble
 
 _FLAGS = tuple(map(TraceFlags, range(4)))
 """By value: sampled or not, with a random trace id or not."""
@@ -179,6 +180,7 @@ class Spans:
         self._hear_of_starts: Sequence[Any] = ()
         self.limits: Any = tracer._span_limits
         self.scope = tracer._instrumentation_scope
+        self._trouble = Trouble()
         random = getattr(self._ids, "is_trace_id_random", None)  # since 1.40
         self._root_flags = 2 if random is not None and random() else 0
 
@@ -235,9 +237,12 @@ class Spans:
         return span
 
     def ended(self, span: LightSpan) -> None:
-        """Hand it on."""
-        span.bound(self.limits)
-        self._tracer.span_processor.on_end(span)
+        """Hand it on. What a processor raises is not a run's, whose step this is."""
+        try:
+            span.bound(self.limits)
+            self._tracer.span_processor.on_end(span)
+        except Exception as error:
+            self._trouble.tell(error)
 
     def bounded(self, attributes: Mapping[str, Any] | None, *, event: bool = False) -> Any:
         """Attributes as the provider's limits let them through."""
