@@ -5,7 +5,7 @@ line.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -52,18 +52,20 @@ class Counter(NamedTuple):
 def gates(tx: Tx, name: str | None = None, key: str | None = None, limit: int = 1000) -> list[Gate]:
     """Gates by name and key, at most `limit`: those that were used, and those that queued runs will use.
 
-    max, per_second and burst: an override's number, else what the newest declaration says, else a stamp.
+    max, per_second and burst: an override's number, else the stamped one of the run that is first in line there; where
+    none waits, what the newest declaration says, else a stamp.
     queued counts up to 200,000 queued runs of the shard. next_start_at: when it may let the next one in; None
     where that takes a slot, or an operator.
     """
     rows = tx.rows("counters.gates", name, key, limit)
     found = {row[0]: Counter.of_row(row) for row in rows}
     queued = _in_line(tx, found, name, key)
-    overrides, declared = Overrides.load(tx), numbers(tx)
     counters = sorted(found.values(), key=lambda gate: (gate.name, gate.key, gate.kind))[:limit]
+    overrides, stamped = Overrides.load(tx), numbers(tx, [(gate, queued[gate.id]) for gate in counters])
     inside = holders(tx, [gate.id for gate in counters if gate.in_use], _HOLDERS)
     return [
-        shown(tx, gate, queued[gate.id], overrides, declared, inside.get(gate.id, ())) for gate in counters
+        shown(tx, gate, queued[gate.id], overrides, stamped.get(gate.id), inside.get(gate.id, ()))
+        for gate in counters
     ]
 
 
@@ -105,11 +107,11 @@ def shown(
     gate: Counter,
     queued: int,
     overrides: Overrides,
-    declared: Mapping[tuple[str, str], Number],
+    stamped: Number | None,
     holders: Iterable[str] = (),
 ) -> Gate:
-    """A counter as users see it. declared: what `numbers` found."""
-    number = effective(overrides, gate.kind, gate.name, gate.key, declared.get((gate.name, gate.kind)))
+    """A counter as users see it. stamped: what `numbers` found."""
+    number = effective(overrides, gate.kind, gate.name, gate.key, stamped)
     paused = shut_until(overrides, gate)
     rate = number if isinstance(number, tuple) else None
     return Gate(
@@ -170,7 +172,25 @@ def _in_line(
     return queued
 
 
-def numbers(tx: Tx) -> dict[tuple[str, str], Number]:
+def numbers(tx: Tx, counters: Sequence[tuple[Counter, int]]) -> dict[bytes, Number]:
+    """The number, but for overrides, that the next start at each of these gates goes by, by id: the stamped one of who
+    is first in line, as `why` tells it, else the declared one. counters: each with how many are queued.
+    """
+    declared = _declared(tx)
+    found = {
+        gate.id: declared[gate.name, gate.kind] for gate, _ in counters if (gate.name, gate.kind) in declared
+    }
+    names = {gate.id: (gate.name, gate.kind) for gate, queued in counters if queued}
+    for id, stamp in tx.match("counters.first", [(id,) for id in names]):
+        its: dict[tuple[str, str], Number] = {
+            (gate.name, gate.kind): gate.number for gate in Stamp.decode(stamp).gates
+        }
+        if names[id] in its:
+            found[id] = its[names[id]]
+    return found
+
+
+def _declared(tx: Tx) -> dict[tuple[str, str], Number]:
     """What gates are declared or stamped with, by (name, kind)."""
     found: dict[tuple[str, str], Number] = {}
     for (stamp,) in tx.rows("steer.stamps"):

@@ -44,8 +44,9 @@ def gate(tx: Tx, name: str, key: str) -> Gate | None:
 
 
 def _gates(tx: Tx, rows: list[Row]) -> list[Gate]:
-    overrides, declared = Overrides.load(tx), numbers(tx)
-    return [shown(tx, Counter.of_row(row[:-1]), row[-1], overrides, declared) for row in rows]
+    counters = [(Counter.of_row(row[:-1]), row[-1]) for row in rows]
+    overrides, stamped = Overrides.load(tx), numbers(tx, counters)
+    return [shown(tx, gate, queued, overrides, stamped.get(gate.id)) for gate, queued in counters]
 
 
 def line(tx: Tx, name: str, key: str, limit: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
