@@ -20,6 +20,7 @@ import pytest
 
 from pyrula.model.outcome import Completed
 from pyrula.store.protocol import Store
+from pyrula.store.shard.sweep import sweep
 from pyrula.workflows import Limit, Registry, WorkflowClient, open_store, workflow
 from tests.cases.hand import Hand
 from tests.postgres.plans import OPTIONS, plans
@@ -145,6 +146,7 @@ async def test_a_statement_reads_a_few_pages_for_each_row_however_deep_the_queue
                 await beside.turn(7)
                 await families.turn(7)
                 await mill.queue(10, 10)
+                await store.write(lambda tx: sweep(tx, 0))
         deep = await mill.speed(LOOKS, explaining_server)
         print(
             f"{QUEUED} queued in {LANES} lanes, snapshot open {time.monotonic() - opened:.0f} s: {deep:8.0f} runs/s"

@@ -13,6 +13,10 @@ from pyrula.store.shard.outbox import Farewell, send
 from pyrula.store.shard.placing import owner
 from pyrula.store.shard.tx import Row, Tx
 
+_GLANCE, _WORTH_IT = 16, 2
+"""Of so many lanes, or slot gates, next to a place so many must be of no use any more for the whole batch to be looked
+at: where all are in use, it would be looked at again and again for nothing."""
+
 
 def sweep(tx: Tx, before: int, limit: int = 200) -> int:
     """Delete runs that ended before `before` (store µs), the oldest first, with their logs and events; how
@@ -38,9 +42,15 @@ def sweep_floor(tx: Tx, before: int, limit: int, place: bytes) -> None:
     """Delete lanes that stand empty and slot gates of runs that are over, of those next to `place` in the order of
     their ids; and units and keyed gates that nothing has used since `before`, the longest unused first.
     """
-    noted = _drop_lanes(tx, tx.rows("sweep.empty_lanes", place, limit))
-    tx.run("sweep.slot_gates", place, limit)
+    noted = _drop_lanes(tx, _empty_lanes(tx, place, limit))
+    if tx.run("sweep.slot_gates", place, min(limit, _GLANCE)) >= _WORTH_IT:
+        tx.run("sweep.slot_gates", place, limit)
     _forget_unused(tx, before, max(limit, 2 * noted))
+
+
+def _empty_lanes(tx: Tx, place: bytes, limit: int) -> list[Row]:
+    found = tx.rows("sweep.empty_lanes", place, min(limit, _GLANCE))
+    return tx.rows("sweep.empty_lanes", place, limit) if len(found) >= _WORTH_IT else found
 
 
 def _drop_lanes(tx: Tx, lanes: Sequence[Row]) -> int:
