@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -126,14 +127,20 @@ async def test_page_interface_and_worker_run_in_one_process(tmp_path: Path, port
 def test_where_it_serves_is_told_as_json_for_programs(tmp_path: Path) -> None:
     (tmp_path / "shop_app.py").write_text(APP)
     arguments = ("shop_app", "--worker", "--store", f"sqlite:///{tmp_path}/runs.db", "--port", "0", "--json")
-    with subprocess.Popen(command(*arguments), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        said = "".join(process.stdout.readline() for _ in range(4))
-        told = json.loads(said)
-        assert told["pid"] == process.pid
-        assert httpx.get(told["url"]).status_code == 200
-        process.terminate()
-        assert process.wait(timeout=20) == 0
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        command(*arguments), cwd=tmp_path, env=buffered, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = "".join(process.stdout.readline() for _ in range(4))
+            told = json.loads(said)
+            assert told["pid"] == process.pid
+            assert httpx.get(told["url"], timeout=30).status_code == 200
+            process.terminate()
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
 
 
 async def test_the_example_behind_http_is_served_as_its_first_lines_say(tmp_path: Path, port: int) -> None:

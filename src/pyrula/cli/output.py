@@ -54,6 +54,7 @@ def show(value: Any, as_json: bool, render: Callable[[Console], None]) -> None:
     if as_json:
         data = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
         sys.stdout.write(data.decode() + "\n")
+        sys.stdout.flush()  # whoever reads a pipe may act on it while this process goes on
     else:
         render(console())
 
