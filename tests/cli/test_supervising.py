@@ -1,5 +1,6 @@
 """`pyrula worker --processes N`: real processes, killed and stopped."""
 
+import contextlib
 import os
 import signal
 import time
@@ -56,7 +57,7 @@ def test_a_process_that_dies_is_started_anew_and_sigterm_stops_all_in_order(url,
     assert state(url, run_id)[0] == "completed", "its body had the grace"
     assert not any(each.is_running() for each in new)
     log = (tmp_path / "worker.log").read_text()
-    assert log.count("worker process 1 ended (SIGKILL); starting it anew in 1 s") == 1
+    assert log.count("worker process 1 ended (SIGKILL); starting it anew") == 1
     assert "SIGTERM: stopping 2 worker processes" in log
 
 
@@ -67,7 +68,8 @@ def test_a_signal_to_all_counts_once_and_a_second_one_hands_back_at_once(url, su
     notes_of(notes, 1, within=30)
     group = [supervisor, *within(30, lambda: processes_of(supervisor, 2))]
     for each in group:
-        os.kill(each.pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):  # one that was still starting has ended, perhaps
+            os.kill(each.pid, signal.SIGINT)
     within(10, lambda: "stopping, bodies have 50 s" in (tmp_path / "worker.log").read_text())
     assert supervisor.poll() is None and state(url, run_id)[0] == "executing"
     supervisor.send_signal(signal.SIGTERM)
