@@ -90,7 +90,7 @@ async def test_an_id_may_be_chosen_again_once_its_run_is_not_kept(
     await hands.end(run_id)
     await hands.move(1)
     now = await store.now()
-    assert await write(store, lambda tx: sweep(tx, now)) == 1
+    assert await write(store, lambda tx: sweep(tx, now).runs) == 1
     await hands.turn()  # brings the farewell
     await hands.submit("w", run_id, params={"k": key_on(other)})
     assert await shard_of(store, run_id) == other
@@ -110,7 +110,7 @@ async def test_an_old_farewell_does_not_forget_a_run_that_came_again(
     await hands.end(run_id)
     await hands.move(1)
     now = await store.now()
-    assert await write(store, lambda tx: sweep(tx, now)) == 1
+    assert await write(store, lambda tx: sweep(tx, now).runs) == 1
     await store.submit([run])
     await hands.turn()
     assert await shard_of(store, run_id) == 1

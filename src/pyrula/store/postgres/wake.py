@@ -101,7 +101,13 @@ class Sleep:
         """What a turn that has nothing to do would answer; None if there is something to do."""
         room = request.wanted > 0
         rows = connection.ask(
-            "wake.look", request.incarnation, sorted(served), int(room), connection.wall, request.limiters
+            "wake.look",
+            request.incarnation,
+            sorted(served),
+            int(room),
+            connection.wall,
+            request.limiters,
+            *broom.swept_to,
         )
         now, wall, work, suspects, oldest, *times = rows[0]
         token, timer, buffer, override, lapse, wall_timer, schedule = times

@@ -14,7 +14,7 @@ from pyrula.store.shard.handin import put_back
 from pyrula.store.shard.settle import settle
 from pyrula.store.shard.steer import expire
 from pyrula.store.shard.submit import EXPIRE, START, WAIT
-from pyrula.store.shard.sweep import sweep
+from pyrula.store.shard.sweep import OLDEST, Place, sweep
 from pyrula.store.shard.tx import Tx
 
 _TIMERS: Final = 256
@@ -22,15 +22,20 @@ _BUFFERS: Final = 64
 _TICKS: Final = 16
 _SWEEP: Final = 200
 _SWEEP_EVERY: Final = 10 * SECOND
+_ROUND_EVERY: Final = 3600 * SECOND
 _DEADLOCK_EVERY: Final = 5 * SECOND
 
 
 @dataclass(slots=True)
 class Broom:
-    """When this process last looked at what need not be looked at in every turn. retention: µs."""
+    """When this process last looked at what need not be looked at in every turn. retention: µs; swept_to: the ended run
+    that was looked at last, those before it being gone or kept as children of open parents, until the next round.
+    """
 
     retention: int
     next_sweep: int = 0
+    next_round: int = 0
+    swept_to: Place = OLDEST
     next_deadlock: int = 0
 
 
@@ -44,9 +49,16 @@ def drain(tx: Tx, shard: int, broom: Broom) -> bool:
         broom.next_deadlock = tx.now + _DEADLOCK_EVERY
         deadlock.find(tx)
     if tx.now >= broom.next_sweep:
-        swept = sweep(tx, tx.now - broom.retention, _SWEEP)
-        broom.next_sweep = tx.now if swept >= _SWEEP else tx.now + _SWEEP_EVERY
+        _sweep(tx, broom)
     return more
+
+
+def _sweep(tx: Tx, broom: Broom) -> None:
+    swept = sweep(tx, tx.now - broom.retention, _SWEEP, broom.swept_to)
+    broom.swept_to = swept.to
+    broom.next_sweep = tx.now if swept.more else tx.now + _SWEEP_EVERY
+    if not swept.more and tx.now >= broom.next_round:  # parents of those that were kept have ended meanwhile
+        broom.swept_to, broom.next_round = OLDEST, tx.now + _ROUND_EVERY
 
 
 def _timers(tx: Tx) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Final, NamedTuple
 
 from pyrula.policies.tokens import paid_off
 from pyrula.store.shard import family
@@ -18,14 +19,28 @@ _GLANCE, _WORTH_IT = 16, 2
 at: where all are in use, it would be looked at again and again for nothing."""
 
 
-def sweep(tx: Tx, before: int, limit: int = 200) -> int:
-    """Delete runs that ended before `before` (store µs), the oldest first, with their logs and events; how
-    many.
+Place = tuple[int, int]
+"""When a run ended (store µs), and its seq."""
+OLDEST: Final[Place] = (0, 0)
 
-    A child is kept as long as its parent is open: the parent may wait for it yet. What runs have left on the floor
-    goes, too.
+
+class Swept(NamedTuple):
+    """What a sweep came to. runs: how many it deleted; to: the last one looked at; more: others are due."""
+
+    runs: int
+    to: Place
+    more: bool
+
+
+def sweep(tx: Tx, before: int, limit: int = 200, behind: Place = OLDEST) -> Swept:
+    """Delete runs that ended before `before` (store µs), the oldest behind `behind` first, with their logs and events;
+    looks at `limit` of them.
+
+    A child is kept as long as its parent is open: the parent may wait for it yet. Who goes on where the last one ended
+    does not look at them again and again. What runs have left on the floor goes, too.
     """
-    seqs = tx.rows("sweep.runs", before, limit)
+    found = tx.rows("sweep.runs", before, limit, *behind)
+    seqs = [(seq,) for seq, _, kept in found if not kept]
     parents: set[str] = set()
     here, shards = tx.rows("outbox.here")[0]
     if shards > 1:
@@ -35,7 +50,8 @@ def sweep(tx: Tx, before: int, limit: int = 200) -> int:
         tx.many(block, seqs)
     family.forget(tx, parents)
     sweep_floor(tx, before, limit, _anywhere(tx.now))
-    return len(seqs)
+    to = (found[-1][1], found[-1][0]) if found else behind
+    return Swept(len(seqs), to, len(found) >= limit)
 
 
 def sweep_floor(tx: Tx, before: int, limit: int, place: bytes) -> None:

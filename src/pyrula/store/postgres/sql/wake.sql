@@ -87,7 +87,8 @@ SELECT last.now, last.wall,
             JOIN "{schema}".units AS u
               ON u.workflow = s.workflow AND u.priority = p.priority AND u.ready > 0 AND u.vtime >= f.vtime)))::integer,
        EXISTS (SELECT 1 FROM "{schema}".suspects)::integer,
-       (SELECT finished_at FROM "{schema}".runs WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1),
+       (SELECT finished_at FROM "{schema}".runs
+        WHERE finished_at >= $6::bigint AND (finished_at > $6::bigint OR seq > $7::bigint) ORDER BY finished_at LIMIT 1),
        CASE WHEN $3::integer = 1 THEN
            (SELECT g.wake_at FROM "{schema}".gates AS g WHERE g.wake_at >= last.wakes ORDER BY g.wake_at LIMIT 1) END,
        (SELECT t.due FROM "{schema}".timers AS t WHERE t.due >= last.timers ORDER BY t.due LIMIT 1),

@@ -1,8 +1,8 @@
 -- name: runs
-SELECT r.seq FROM runs AS r
-WHERE r.finished_at < ?1
-  AND NOT EXISTS (SELECT 1 FROM runs AS p WHERE p.run_id = r.parent AND p.state = 'open')
-ORDER BY r.finished_at LIMIT ?2
+SELECT r.seq, r.finished_at, EXISTS (SELECT 1 FROM runs AS p WHERE p.run_id = r.parent AND p.state = 'open')
+FROM runs AS r
+WHERE r.finished_at < ?1 AND (r.finished_at, r.seq) > (?3, ?4)
+ORDER BY r.finished_at, r.seq LIMIT ?2
 
 -- name: steps
 DELETE FROM steps WHERE seq = ?1
