@@ -147,7 +147,7 @@ class History:
         if gate in self.rows.gates:
             self.rows.gates[gate].override = self.oracle.overrides.get(gate)
             self.rows.gates[gate].paused_until = self.oracle.pauses.get(gate, 0)
-            self.tell.append(lambda floor: floor.touch(gate))
+            self.rows.gates[gate].dirty = True
         else:  # a store keeps these by name, for gates that are not there yet, too
             self.oracle.overrides.pop(gate, None)
             self.oracle.pauses.pop(gate, None)

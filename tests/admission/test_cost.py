@@ -130,8 +130,8 @@ def test_an_override_that_lets_everybody_go_costs_two_rows_a_start(n):
     meter = Meter()
     meter.submit(lanes(n, b"gate"), (1,), wanted=100)
     meter.reset()
-    meter.rows.gates[b"gate"].override = 10**6
-    meter.turn(lambda floor: floor.touch(b"gate"))
+    meter.rows.gates[b"gate"].override, meter.rows.gates[b"gate"].dirty = 10**6, True
+    meter.turn()
     while meter.turn()[0]:
         pass
     assert meter.starts == n - 1
@@ -145,8 +145,8 @@ def test_taking_few_at_a_time_costs_no_more(wanted):
     meter = Meter()
     meter.submit(lanes(500, b"gate"), (1,), wanted=1)
     meter.reset()
-    meter.rows.gates[b"gate"].override = 10**6
-    meter.turn(lambda floor: floor.touch(b"gate"), wanted)
+    meter.rows.gates[b"gate"].override, meter.rows.gates[b"gate"].dirty = 10**6, True
+    meter.turn(wanted=wanted)
     for _ in range(100):
         meter.turn(wanted=wanted)
     assert meter.starts >= min(499, 100 * wanted)

@@ -33,7 +33,7 @@ class Scene:
     def steer(self, gate, override=None, paused_until=0):
         row = self.rows.gates[gate.encode()]
         row.override, row.paused_until = override, paused_until
-        self.told.append(lambda floor: floor.touch(row.id))
+        row.dirty = True
 
     def cancel(self, name, seq, resumed=False):
         del self.rows.queues[name.encode(), resumed][seq]

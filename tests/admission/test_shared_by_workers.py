@@ -89,8 +89,8 @@ def test_a_lane_rung_and_then_emptied_passes_the_slot_on():
 
 def test_a_turn_that_wants_one_of_many_free_slots_leaves_the_others_to_the_next_turn_of_anybody():
     shared = Shared()
-    shared.rows.gates[b"gate"].override = 4
-    assert shared.go({"A", "B"}, 1, lambda floor: floor.touch(b"gate")) == [b"b000"]
+    shared.rows.gates[b"gate"].override, shared.rows.gates[b"gate"].dirty = 4, True
+    assert shared.go({"A", "B"}, 1) == [b"b000"]
     assert shared.go({"A"}, 1) == [b"a000"]
     assert shared.go({"B"}, 5) == [b"b001"]
     assert shared.go({"A", "B"}) == []

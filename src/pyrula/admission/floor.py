@@ -18,9 +18,8 @@ RESUMED_IN_A_ROW = 3
 class Floor:
     """Decides, in one turn of a shard, which queued runs start; loads through `loader`, writes nothing.
 
-    First tell it all that happened (`arrive`, `resume`, `removed`, `give_back`,
-    `touch`), the queues being stored already as they are now; then `admit` once; then write
-    `changes` in the same transaction.
+    First tell it all that happened (`arrive`, `resume`, `removed`, `give_back`), the queues being stored already as
+    they are now, and steered gates as dirty; then `admit` once; then write `changes` in the same transaction.
 
     now: µs, the shard's time. vtime: the shard's virtual time, as last written. budget: how many dirty gates
     are taken up, and how many lanes looked at in vain, before the turn leaves the rest to the next.
@@ -36,7 +35,6 @@ class Floor:
         self._resumed: dict[LaneId, Lane | None] = {}
         self._removed: defaultdict[LaneId, set[int]] = defaultdict(set)
         self._given_back: defaultdict[GateId, int] = defaultdict(int)
-        self._touched: set[GateId] = set()
         self._starts: list[Start] = []
         self._rung: set[str] = set()
         self._rotas = Rotas(self._rows, now, self._rung)
@@ -60,10 +58,6 @@ class Floor:
     def give_back(self, gate: GateId, n: int = 1) -> None:
         """n slots of a limit were given back."""
         self._given_back[gate] += n
-
-    def touch(self, gate: GateId) -> None:
-        """An override or a pause of the gate has begun, changed or ended."""
-        self._touched.add(gate)
 
     # What follows from it.
 
@@ -118,7 +112,7 @@ class Floor:
         rows = self._rows
         lanes = self._told_lanes()
         rows.load_units(lane.unit for lane in lanes)
-        rows.prepare(lanes, [*self._given_back, *self._touched])
+        rows.prepare(lanes, self._given_back)
         for gate_id, n in self._given_back.items():
             gate = rows.gates[gate_id]
             if n > gate.in_use:
@@ -126,14 +120,12 @@ class Floor:
             gate.in_use -= n
             rows.changed_gates.add(gate_id)
             self._rows.mark(gate)
-        for gate_id in self._touched & rows.gates.keys():
-            rows.mark(rows.gates[gate_id])
         for lane in lanes:
             unit = rows.adopt(lane)
             if lane.state != "empty":
                 self._leave(lane, unit)
             self._place(lane, unit)
-        for told in (self._arrived, self._resumed, self._removed, self._given_back, self._touched):
+        for told in (self._arrived, self._resumed, self._removed, self._given_back):
             told.clear()
 
     def _told_lanes(self) -> list[Lane]:

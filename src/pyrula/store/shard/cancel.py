@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pyrula.store.shard import family
 from pyrula.store.shard.finish import finish_all, free, kept
@@ -21,11 +21,6 @@ def cancel(tx: Tx, run_ids: Sequence[str]) -> list[str]:
     before = {row[0]: str(row[-1]) for row in rows}
     _cancel_family(tx, [(run_id, seq, lane, state) for run_id, seq, lane, state in rows])
     return [before.get(run_id, "") for run_id in run_ids]
-
-
-def cancel_children(tx: Tx, run_ids: Iterable[str]) -> None:
-    """Cancel the open children of runs, and theirs in turn."""
-    _cancel_family(tx, tx.match("cancel.children", [(run_id,) for run_id in run_ids]))
 
 
 def _cancel_family(tx: Tx, members: Sequence[tuple[str, int, bytes, str]]) -> None:

@@ -126,8 +126,3 @@ def is_same(submission: Submission, workflow: str, params: bytes) -> bool:
     return workflow == submission.workflow and (
         params == submission.params or canonical(decode(params)) == canonical(decode(submission.params))
     )
-
-
-def ring(tx: Tx, lane: bytes) -> None:
-    """Have the next turn look at a lane that got or lost a run."""
-    tx.run("submit.bell", lane)
