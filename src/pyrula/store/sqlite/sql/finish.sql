@@ -4,7 +4,11 @@ UPDATE runs
 SET state = ?2, result = ?3, error = ?4, worker = coalesce(?5, worker), started_at = coalesce(started_at, ?6),
     finished_at = ?7, parked = NULL, code = NULL
 WHERE seq = ?1 AND state = 'open'
-RETURNING run_id, parent
+
+-- name: children
+-- Of these runs those that are about to end and have a parent. Differs: there `run` returns them.
+SELECT r.run_id, r.parent FROM json_each(?1) AS j CROSS JOIN runs AS r ON r.seq = j.value
+WHERE r.parent IS NOT NULL AND r.state = 'open'
 
 -- name: slots
 SELECT gate, seq, held FROM slots WHERE seq = ?1

@@ -2,12 +2,15 @@
 INSERT INTO stamps (id, stamp) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING
 
 -- name: run
--- A repeated id inserts nothing and returns nothing.
+-- A repeated id inserts nothing.
 INSERT INTO runs (run_id, workflow, state, params, stamp, lane, priority, key, keys, attempt, parked, logged, parent,
                   submitted_at, wall_submitted, context)
 VALUES (?1, ?2, 'open', ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, 0, ?10, ?11, ?12, ?13)
 ON CONFLICT (run_id) DO NOTHING
-RETURNING run_id, seq
+
+-- name: newest
+-- What the last ?1 inserts made: a new run's seq is above all others. Differs: there `run` returns it.
+SELECT run_id, seq FROM runs ORDER BY seq DESC LIMIT ?1
 
 -- name: existing
 SELECT workflow, params FROM runs WHERE run_id = ?1
