@@ -60,7 +60,8 @@ class Bench:
             if lane.id in self._seated:
                 self._seated.remove(lane.id)
                 seat.known -= 1
-            self._push(seat)
+            if seat.unit.ready:
+                self._push(seat)
 
     @property
     def occupied(self) -> bool:

@@ -8,7 +8,7 @@ from pyrula.admission.lines import Lines
 from pyrula.admission.loader import Changes, Loader, Start
 from pyrula.admission.rota import Rotas
 from pyrula.admission.rows import Rows
-from pyrula.admission.rules import admits, opens_at, take_token
+from pyrula.admission.rules import admits, opens_at, take_token, unhindered
 from pyrula.model.gate import FOREVER, Gate, GateId, Stamp
 from pyrula.model.lane import Head, Lane, LaneId, Unit, cost
 
@@ -118,8 +118,8 @@ class Floor:
             if n > gate.in_use:
                 raise ValueError(f"gate {gate_id.hex()}: {gate.in_use} slots in use, {n} given back")
             gate.in_use -= n
-            rows.changed_gates.add(gate_id)
-            self._rows.mark(gate)
+            rows.mark(gate)
+        rows.changed_gates.update(self._given_back)
         for lane in lanes:
             unit = rows.adopt(lane)
             if lane.state != "empty":
@@ -178,27 +178,29 @@ class Floor:
 
     def _look(self, lane: Lane) -> bool:
         """Start the lane's head, or send the lane to wait at the gate that refuses it."""
-        unit = self._rows.units[lane.unit]
-        head, resumed = self._rows.next(lane)
+        rows = self._rows
+        unit = rows.units[lane.unit]
+        head, resumed = rows.next(lane)
         if head is None:
             self._leave(lane, unit)
             self._place(lane, unit)
             return False
-        refused_by = self._refused_by(lane, head, resumed)
-        if refused_by is not None:
-            self._leave(lane, unit)
-            self._wait(lane, unit, head, refused_by)
-            return False
+        if not unhindered(rows.gates, lane.gates, head.numbers, self._now):
+            refused_by = self._refused_by(lane, head, resumed)
+            if refused_by is not None:
+                self._leave(lane, unit)
+                self._wait(lane, unit, head, refused_by)
+                return False
         if resumed and lane.streak >= RESUMED_IN_A_ROW:
-            fresh = self._rows.first(lane, False)
+            fresh = rows.first(lane, False)
             if fresh is not None and self._refused_by(lane, fresh, False) is None:
                 head, resumed = fresh, False
         self._start(lane, unit, head, resumed)
-        self._rows.changed_lanes.add(lane.id)
-        head, _ = self._rows.next(lane)
+        rows.changed_lanes.add(lane.id)
+        head, _ = rows.next(lane)
         if head is None:
             self._leave(lane, unit)
-        elif lane.gate is None and self._unhindered(lane, head):
+        elif lane.gate is None and unhindered(rows.gates, lane.gates, head.numbers, self._now):
             lane.wait_seq = head.seq  # it stays ready, as most do
             self._bench.moves_on(lane)
         else:
@@ -209,10 +211,9 @@ class Floor:
     def _start(self, lane: Lane, unit: Unit, head: Head, resumed: bool) -> None:
         """Take its slots and tokens, and move its unit's virtual time on."""
         rows = self._rows
-        slots = last = at = 0
-        for stamp in head.numbers:
+        slots, last = 0, -1
+        for at, stamp in enumerate(head.numbers):
             gate = rows.gates[lane.gates[at]]
-            at += 1
             if isinstance(stamp, int):
                 gate.in_use += 1
                 slots, last = slots + 1, at
@@ -239,7 +240,7 @@ class Floor:
             lane.fresh.heads.pop()
             lane.streak = 0
         rows.left -= 1
-        held = lane.gates[:slots] if slots == last else _limits(lane, head)  # limits come first as a rule
+        held = lane.gates[:slots] if last < slots else _limits(lane, head)  # limits come first as a rule
         self._starts.append(Start(head.seq, lane.id, resumed, held))
 
     def _leave(self, lane: Lane, unit: Unit) -> None:
@@ -266,7 +267,7 @@ class Floor:
         head, resumed = self._rows.next(lane)
         if head is None:
             return
-        if not self._unhindered(lane, head):
+        if not unhindered(self._rows.gates, lane.gates, head.numbers, self._now):
             refused_by = self._refused_by(lane, head, resumed)
             if refused_by is not None:
                 self._wait(lane, unit, head, refused_by)
@@ -282,17 +283,16 @@ class Floor:
     def _make_ready(self, lane: Lane, unit: Unit, rung_by: GateId | None) -> None:
         rows = self._rows
         lane.state, lane.gate = "ready", rung_by
-        served = rows.serves(lane.workflow)
-        if served and not unit.ready:
-            # Neither an idle nor a blocked unit saves up credit.
-            unit.vtime = max(unit.vtime, rows.clock(lane.priority).vtime)
-        unit.ready += 1
         rows.changed_lanes.add(lane.id)
         rows.changed_units.add(unit.id)
-        if served:
-            self._bench.add(lane, unit)
-        else:
+        unit.ready += 1
+        if not rows.serves(lane.workflow):
             self._rung.add(lane.workflow)
+            return
+        if unit.ready == 1:
+            # Neither an idle nor a blocked unit saves up credit.
+            unit.vtime = max(unit.vtime, rows.clock(lane.priority).vtime)
+        self._bench.add(lane, unit)
 
     def _wait(self, lane: Lane, unit: Unit, head: Head, at: int) -> None:
         """Put a lane that is nowhere into the line of one of its gates."""
@@ -333,15 +333,6 @@ class Floor:
             if opens > latest:
                 found, latest = at, opens
         return found
-
-    def _unhindered(self, lane: Lane, head: Head) -> bool:
-        """Whether all gates of the lane have room and none of them anybody else who wants it: the usual case."""
-        gates, now = self._rows.gates, self._now
-        for at, stamp in enumerate(head.numbers):
-            gate = gates[lane.gates[at]]
-            if gate.waiting or gate.rota is not None or not admits(gate, stamp, now):
-                return False
-        return True
 
     def _others_wait(self, lane: Lane, resumed: bool) -> int | None:
         """The first gate of the lane at which others wait for what its head is about to take."""

@@ -125,6 +125,8 @@ class Rows:
             head = self.first(lane, True)
             if head is not None:
                 return head, True
+        elif heads := lane.fresh.heads:  # the usual case
+            return heads[-1], False
         return self.first(lane, False), False
 
     def load_heads(self, lanes: Sequence[Lane], n: int) -> None:
@@ -132,9 +134,10 @@ class Rows:
         asks: list[QueueAsk] = []
         queues: list[Queue] = []
         for lane in lanes:
-            if not lane.fresh.heads and lane.fresh.more:
-                asks.append((lane.id, False, lane.fresh.after, n))
-                queues.append(lane.fresh)
+            queue = lane.fresh
+            if queue.more and not queue.heads:
+                asks.append((lane.id, False, queue.after, n))
+                queues.append(queue)
             if lane.resumed and not lane.back.heads and lane.back.more:
                 asks.append((lane.id, True, lane.back.after, n))
                 queues.append(lane.back)
@@ -142,5 +145,5 @@ class Rows:
             queue.more, queue.asked = len(heads) >= n, n
             if heads:
                 queue.after = heads[-1].seq
-                queue.heads = heads
                 heads.reverse()
+                queue.heads = heads

@@ -82,16 +82,29 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
     rung = tx.rows("admit.bells", after, _BELLS)
     if not rung and after:
         rung = tx.rows("admit.bells", after := b"", _BELLS)
-    bells = [bell[:3] for bell in rung]
-    loader.begins.update((bell[0], bell[3:]) for bell in rung if bell[2] is not None)
-    hall.bell = bells[-1][0] if len(bells) == _BELLS else b""
-    if not bells:
+    hall.bell = rung[-1][0] if len(rung) == _BELLS else b""
+    if not rung:
         return False
-    tx.run("admit.drop_bells", after, bells[-1][0])
-    # a run that joins a lane behind others changes nothing
-    known = loader.lanes([lane for lane, look, state in bells if look or state == _EMPTY])
-    floor.arrive(known[lane] for lane, look, state in bells if not look and state == _EMPTY)
-    looks = [(lane,) for lane, look, state in bells if look or state is None]
+    tx.run("admit.drop_bells", after, rung[-1][0])
+    joined, looks = [], []
+    for lane_id, look, state, first, first_back in rung:
+        if state is not None:
+            loader.begins[lane_id] = first, first_back
+        if look or state is None:
+            looks.append((lane_id,))
+        elif state == _EMPTY:  # a run that joins a lane behind others changes nothing
+            joined.append(lane_id)
+    known = loader.lanes(joined)
+    floor.arrive([known[lane_id] for lane_id in joined])
+    _look_at_heads(tx, floor, loader, looks, [bell[0] for bell in rung if bell[1]])
+    return len(rung) == _BELLS
+
+
+def _look_at_heads(
+    tx: Tx, floor: Floor, loader: ShardLoader, looks: Sequence[Row], stored: Sequence[bytes]
+) -> None:
+    """Lanes that may have another head than admission knows of, and new ones. stored: those that may not be new."""
+    known = loader.lanes(stored)
     opened: dict[int, tuple[bytes, bool]] = {}
     for lane_id, back, fresh in tx.match("admit.heads", looks):
         lane = known.get(lane_id)
@@ -109,7 +122,6 @@ def _answer_bells(tx: Tx, floor: Floor, loader: ShardLoader, hall: Hall) -> bool
                 floor.resume(lane)
             floor.removed(lane_id, lane.wait_seq)
     _open_lanes(tx, floor, loader, opened)
-    return len(bells) == _BELLS
 
 
 def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tuple[bytes, bool]]) -> None:
@@ -139,10 +151,14 @@ def _open_lanes(tx: Tx, floor: Floor, loader: ShardLoader, opened: dict[int, tup
 
 def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
     stored = loader.stored
-    moved = [lane for lane in changes.lanes if not rows.is_stored(lane, stored.get(lane.id))]
-    lanes = [rows.lane_row(lane, loader.plans[lane.id]) for lane in moved]
-    tx.many("admit.lane", [lane for lane in lanes if lane != stored.get(lane[0])])
-    stored.update((lane[0], lane) for lane in lanes)
+    lanes = []
+    for lane in changes.lanes:
+        before = stored.get(lane.id)
+        if not rows.is_stored(lane, before):
+            row = stored[lane.id] = rows.lane_row(lane, loader.plans[lane.id])
+            if row != before:
+                lanes.append(row)
+    tx.many("admit.lane", lanes)
     units = {lane.unit: (lane.workflow, lane.priority) for lane in changes.lanes}
     tx.many(
         "admit.unit",
@@ -151,7 +167,7 @@ def _write(tx: Tx, changes: Changes, loader: ShardLoader) -> None:
     passed: Counter[bytes] = Counter()
     for lane_id, n in Counter([start.lane_id for start in changes.starts]).items():
         for gate in loader.seen[lane_id].gates:
-            passed[gate] += n
+            passed[gate] = passed.get(gate, 0) + n
     tx.many("admit.gate", [rows.gate_row(gate, passed[gate.id]) for gate in changes.gates])
     tx.many("admit.leave", [(start.lane_id, int(start.resumed), start.seq) for start in changes.starts])
 

@@ -20,8 +20,6 @@ _FEW = 9
 _LANE, _UNIT = 13, 15
 """Columns of a lane in a joined row; behind them a seq before which no fresh run of it is queued, one before which
 no resumed one is, and its unit."""
-_START: Row = (0, 0)
-"""Where the queues begin of a lane that is not stored yet."""
 
 
 class Stamps:
@@ -105,13 +103,16 @@ class ShardLoader:
 
     def lanes(self, ids: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
         found, missing = {}, []
+        begins = self._remembered.begins
         for id in ids:
             known = self._remembered.lane(id)
             if known is None:
                 missing.append((id,))
             else:
-                self.begins.setdefault(id, self._remembered.begins[id])  # a bell knows better
-                found[id] = self._seen(*known)
+                lane, row = known
+                self.begins.setdefault(id, begins[id])  # a bell knows better
+                self.plans[id], self.stored[id] = row[5], row
+                found[id] = self.seen[id] = lane
         for row in self._tx.match("loader.lane", missing) if missing else ():
             found[row[0]] = self._lane(row)
             if row[_UNIT] is not None:
@@ -220,11 +221,13 @@ class ShardLoader:
         return lane, units.get(row[1]) or Unit(row[1])
 
     def queue(self, asks: Sequence[QueueAsk]) -> Sequence[list[Head]]:
-        answers: dict[tuple[bytes, int], list[Head]] = {(ask[0], int(ask[1])): [] for ask in asks}
-        params = [
-            (lane, int(resumed), max(after, self.begins.get(lane, _START)[resumed] - 1), n)
-            for lane, resumed, after, n in asks
-        ]
+        answers: dict[tuple[bytes, int], list[Head]] = {}
+        params = []
+        for lane, back, after, n in asks:
+            begin = self.begins.get(lane)
+            known = -1 if begin is None else begin[back] - 1
+            params.append((lane, int(back), after if after > known else known, n))
+            answers[lane, back] = []
         last: tuple[LaneId, int, bytes] | None = None
         for lane, resumed, seq, digest in self._tx.match("loader.queue", params):
             if (lane, resumed, digest) != last:  # those of a lane come together as a rule, and are alike
@@ -232,7 +235,7 @@ class ShardLoader:
                 numbers, weight = self._stamps.terms(self._tx, digest, self.plans[lane])
                 answer = answers[lane, resumed]
             answer.append(Head(seq, numbers, weight))
-        return [answers[ask[0], int(ask[1])] for ask in asks]
+        return list(answers.values())
 
     def others(self) -> Mapping[bytes, tuple[frozenset[str], int]]:
         found: dict[bytes, tuple[frozenset[str], int]] = {}

@@ -28,7 +28,6 @@ class Remembered:
         self.begins: dict[LaneId, Row] = {}
         """Of each lane a seq before which no fresh run is queued, and one before which no resumed one is."""
         self._waiting: dict[GateId, dict[LaneId, Row]] = {}
-        self._waiters: dict[GateId, int] = {}  # all that wait at a gate, whether they are remembered or not
         self.units: dict[UnitId, Unit] = {}
         self.gates: dict[GateId, Gate] = {}
 
@@ -53,8 +52,8 @@ class Remembered:
 
     def waiting(self, gate: GateId) -> Collection[Row] | None:
         """All lanes that wait at a gate, by their rows; None: that is not known."""
-        found = self._waiting.get(gate, {})
-        return found.values() if len(found) == self._waiters.get(gate) else None
+        known, found = self.gates.get(gate), self._waiting.get(gate, {})
+        return found.values() if known is not None and known.waiting == len(found) else None
 
     def keep(
         self, tx: Tx, changes: Changes, rows: Mapping[LaneId, Row], begins: Mapping[LaneId, Row]
@@ -63,21 +62,20 @@ class Remembered:
         begins: where its queues began."""
         if tx.floor_written is None:
             return
-        if max(len(self._lanes), len(self.units), len(self._waiters)) > _MOST:
+        if max(len(self._lanes), len(self.begins), len(self.units), len(self.gates)) > _MOST:
             self.forget()
-        self.begins.update([(id, begin) for id, begin in begins.items() if id in self._lanes])
+        self.begins.update(begins)
         for lane in changes.lanes:
-            row = rows[lane.id]
-            known = self._lanes.get(lane.id)
+            id = lane.id
+            row, known = rows[id], self._lanes.get(id)
             if known is None or known[1] is not row:
                 self._keep_row(lane, row, None if known is None else known[1])
-            begin = begins.get(lane.id, _START)
+            begin = begins.get(id, _START)
             if not lane.resumed:
                 begin = begin[0] if lane.state == "empty" else lane.wait_seq, FOREVER
-            self.begins[lane.id] = begin
-        self.units.update((unit.id, unit) for unit in changes.units)
-        self.gates.update((gate.id, gate) for gate in changes.gates)
-        self._waiters.update((gate.id, gate.waiting) for gate in changes.gates)
+            self.begins[id] = begin
+        self.units.update([(unit.id, unit) for unit in changes.units])
+        self.gates.update([(gate.id, gate) for gate in changes.gates])
         self._as_of = tx.floor_written
         tx.gates_written.clear()
 
@@ -95,6 +93,5 @@ class Remembered:
         self._lanes.clear()
         self.begins.clear()
         self._waiting.clear()
-        self._waiters.clear()
         self.units.clear()
         self.gates.clear()

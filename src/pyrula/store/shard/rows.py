@@ -56,8 +56,8 @@ def lane_row(lane: Lane, plan: bytes) -> Row:
 def is_stored(lane: Lane, row: Row | None) -> bool:
     """Whether an empty lane is stored as it is: `lane_row` of it would be this row."""
     return (
-        row is not None
-        and lane.state == "empty"
+        lane.state == "empty"
+        and row is not None
         and row[6] == 0
         and row[11] == lane.resumed
         and row[12] == lane.streak
