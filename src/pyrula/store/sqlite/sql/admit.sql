@@ -60,4 +60,5 @@ INSERT INTO leases (seq, epoch, worker, claimed_at, resumed, slots, held) VALUES
 INSERT INTO slots (gate, seq, held) VALUES (?1, ?2, 0)
 
 -- name: run
-SELECT seq, run_id, workflow, params, attempt, stamp, started_at, logged, context FROM runs WHERE seq = ?1
+SELECT r.seq, r.run_id, r.workflow, r.params, r.attempt, r.stamp, r.started_at, r.logged, r.context
+FROM json_each(?1) AS j CROSS JOIN runs AS r ON r.seq = j.value

@@ -76,7 +76,8 @@ FROM leases AS l JOIN runs AS r ON r.seq = l.seq WHERE l.seq < ?1 ORDER BY l.seq
 
 -- name: not_open
 -- Of these runs those that have ended, and those that are not there (state NULL).
-SELECT ?1, r.state, r.result, r.error FROM (SELECT 1) LEFT JOIN runs AS r ON r.run_id = ?1 WHERE r.state IS NOT 'open'
+SELECT j.value, r.state, r.result, r.error FROM json_each(?1) AS j LEFT JOIN runs AS r ON r.run_id = j.value
+WHERE r.state IS NOT 'open'
 
 -- name: buffers
 SELECT workflow, text, count, bytes, opened_at, due, stamped FROM buffers
