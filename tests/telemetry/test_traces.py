@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import gc
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -11,7 +14,17 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, ParentBased, Sampler, SamplingResult
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import (
+    ALWAYS_OFF,
+    ALWAYS_ON,
+    Decision,
+    ParentBased,
+    ParentBasedTraceIdRatio,
+    Sampler,
+    SamplingResult,
+    TraceIdRatioBased,
+)
 from opentelemetry.trace import StatusCode
 
 from pyrula.store.open import open_store
@@ -215,6 +228,81 @@ async def test_a_sampler_is_asked_for_the_attempt_with_its_attributes_and_may_ad
 @workflow(registry=registry)
 async def failing_never(ctx: Context) -> None:
     await ctx.step(_ok)
+
+
+async def test_a_span_that_waits_for_its_export_keeps_nothing_of_the_run() -> None:
+    class Own:
+        pass
+
+    exporter, kept = InMemorySpanExporter(), []
+    own = TracerProvider()
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    variable: contextvars.ContextVar[Own] = contextvars.ContextVar("of the body")
+
+    async def step() -> None:
+        trace.get_current_span().record_exception(ValueError("told"))
+
+    @workflow(name="with_its_own", registry=registry)
+    async def with_its_own(ctx: Context) -> None:
+        variable.set(Own())
+        kept.append(weakref.ref(variable.get()))
+        await ctx.step(step)
+
+    await _ran(own, "with_its_own")
+    gc.collect()
+    assert len(exporter.get_finished_spans()) == 2
+    assert [each() for each in kept] == [None]
+
+
+ONE_IN_FOUR = TraceIdRatioBased(0.25)
+
+
+class IdsOf(RandomIdGenerator):
+    def __init__(self, low: int) -> None:
+        self._low = low
+
+    def generate_trace_id(self) -> int:
+        return 7 << 64 | self._low
+
+
+@pytest.mark.parametrize(
+    ("sampler", "low", "recorded"),
+    [  # with no parent, under one that is sampled, under one that is not
+        (ParentBased(ALWAYS_ON), 5, (True, True, False)),
+        (ParentBased(ALWAYS_OFF), 5, (False, True, False)),
+        (ALWAYS_ON, 5, (True, True, True)),
+        (ALWAYS_OFF, 5, (False, False, False)),
+        (ParentBasedTraceIdRatio(0.25), ONE_IN_FOUR.bound - 1, (True, True, False)),
+        (ParentBasedTraceIdRatio(0.25), ONE_IN_FOUR.bound, (False, True, False)),
+        (ONE_IN_FOUR, ONE_IN_FOUR.bound - 1, (True, True, True)),
+        (ONE_IN_FOUR, ONE_IN_FOUR.bound, (False, False, False)),
+        (ParentBased(ALWAYS_ON, remote_parent_not_sampled=ALWAYS_ON), 5, (True, True, True)),
+        (ParentBased(ALWAYS_ON, remote_parent_sampled=ALWAYS_OFF), 5, (True, False, False)),
+    ],
+)
+async def test_what_is_recorded_is_what_the_samplers_of_the_sdk_say(
+    sampler: Sampler, low: int, recorded: tuple[bool, ...]
+) -> None:
+    exporter = InMemorySpanExporter()
+    own = TracerProvider(sampler=sampler, id_generator=IdsOf(low))
+    own.add_span_processor(SimpleSpanProcessor(exporter))
+    found = []
+    for flags in (None, 1, 0):
+        exporter.clear()
+        above = trace.SpanContext(
+            7 << 64 | low, 8, True, trace.TraceFlags(flags or 0), trace.TraceState([("a", "b")])
+        )
+        with contextlib.ExitStack() as stack:
+            if flags is not None:
+                stack.enter_context(trace.use_span(trace.NonRecordingSpan(above)))
+            await _ran(own, "failing_never")
+        spans = exporter.get_finished_spans()
+        assert len(spans) in (0, 2)
+        for span in spans:
+            assert span.context is not None and span.context.trace_flags.sampled
+            assert dict(span.context.trace_state) == ({} if flags is None else {"a": "b"})
+        found.append(bool(spans))
+    assert tuple(found) == recorded
 
 
 async def test_a_provider_that_is_not_the_sdks_makes_the_spans_itself() -> None:

@@ -163,6 +163,7 @@ class StepSpan(LightSpan):
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         detach(self._token)
+        del self._token  # it knows the run's context, which else stayed until the span is exported
         if isinstance(error, Exception):
             self.record_exception(error)
             self.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
