@@ -22,7 +22,7 @@ from pyrula.telemetry.wrapped import Wrapped
 
 try:
     from opentelemetry import trace
-    from opentelemetry.context import Context, attach
+    from opentelemetry.context import Context
     from opentelemetry.propagate import extract, inject
     from opentelemetry.trace import (
         Span,
@@ -33,7 +33,7 @@ try:
         TracerProvider,
     )
 
-    from pyrula.telemetry.current import with_current
+    from pyrula.telemetry.current import set_current, with_current
 except ModuleNotFoundError as error:
     raise missing("pyrula.telemetry.otel", error, "otel") from None
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _NAME = "pyrula"
 _CONSUMER = SpanKind.CONSUMER
 _NOWHERE = Context()
-_NOTHING = contextlib.nullcontext()
 
 
 class Tracing:
@@ -69,22 +68,15 @@ class Tracing:
 
     def _began(self, claim: Claim, context: contextvars.Context) -> None:
         above = _NOWHERE if claim.context is None else _extracted(claim.context)
-        attributes: dict[str, Any] = {
-            "pyrula.run_id": claim.run_id,
-            "pyrula.workflow": claim.workflow,
-            "pyrula.attempt": claim.attempt,
-            "pyrula.resumed": claim.started_at is not None,
-        }
-        name = f"run {claim.workflow}"
         spans = self._light or self._look()
         span: Span
         if spans is not None:
-            span = spans.start(name, _CONSUMER, above, attributes)
+            span = spans.run(claim, above, _about)
         else:
-            span = self._tracer.start_span(name, above, _CONSUMER, attributes)
+            span = self._tracer.start_span(f"run {claim.workflow}", above, _CONSUMER, _about(claim))
         if span.is_recording():
             self._spans[claim.lease] = span
-        context.run(attach, with_current(span, above))
+        context.run(set_current, with_current(span, above))
 
     def ended(self, claim: Claim, outcome: Outcome | None) -> None:
         """Close it, with what came of it."""
@@ -101,19 +93,19 @@ class Tracing:
         except Exception as error:
             self._trouble.tell(error)
 
-    def step(self, claim: Claim, name: str) -> AbstractContextManager[object]:
+    def step(self, claim: Claim, name: str) -> AbstractContextManager[object] | None:
         """A span around one try of a step, current in it; what it raises is recorded. None where the attempt's own
         is not sampled: most runs of a busy system, which then cost next to nothing."""
         above = self._spans.get(claim.lease)
         if above is None:
-            return _NOTHING
+            return None
         attributes = {"pyrula.run_id": claim.run_id, "pyrula.step": name}
         if self._light is not None:
             try:
                 return self._light.under(above.get_span_context(), f"step {name}", attributes)
             except Exception as error:
                 self._trouble.tell(error)
-                return _NOTHING
+                return None
         return self._tracer.start_as_current_span(f"step {name}", attributes=attributes)
 
     @property
@@ -127,6 +119,15 @@ class Tracing:
 
             self._light = light(self._tracer, self._clock)
         return self._light
+
+
+def _about(claim: Claim) -> dict[str, Any]:
+    return {
+        "pyrula.run_id": claim.run_id,
+        "pyrula.workflow": claim.workflow,
+        "pyrula.attempt": claim.attempt,
+        "pyrula.resumed": claim.started_at is not None,
+    }
 
 
 class _Traced(Wrapped):

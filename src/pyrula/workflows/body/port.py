@@ -27,8 +27,8 @@ class Tracer(Protocol):
     def ended(self, claim: Claim, outcome: Outcome | None) -> None:
         """It is over, and this is handed in."""
 
-    def step(self, claim: Claim, name: str) -> AbstractContextManager[object]:
-        """Around one try of a step."""
+    def step(self, claim: Claim, name: str) -> AbstractContextManager[object] | None:
+        """Around one try of a step; None: there is nothing to be told of it."""
 
 
 class Port(Protocol):

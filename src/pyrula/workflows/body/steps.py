@@ -106,9 +106,10 @@ def _done(call: Call, value: object) -> Entry:
 
 async def _try(body: Body, call: Call, work: Work) -> Any:
     tracer = body.port.tracer
-    if tracer is None:
+    span = None if tracer is None else tracer.step(body.claim, call.name)
+    if span is None:
         return await _once(body, work)
-    with tracer.step(body.claim, call.name):
+    with span:
         return await _once(body, work)
 
 
