@@ -261,7 +261,7 @@ class Spans:
 
     def under(self, parent: SpanContext, name: str, attributes: dict[str, Any]) -> StepSpan:
         """A span under one that is recorded, as that is: the sampler is not asked again."""
-        its = self._context(parent[0], parent[3], parent[4])
+        its = self._context(parent.trace_id, parent.trace_flags, parent.trace_state)
         return self._begun(StepSpan(self, name, its, parent, attributes), None)
 
     def _context(self, trace_id: int, flags: TraceFlags, state: TraceState) -> SpanContext:
