@@ -80,37 +80,43 @@ CROSS JOIN LATERAL (SELECT x.ctid AS at FROM gates AS x WHERE x.id = u.id ORDER 
 WHERE g.ctid = newest.at
 
 -- name: lane
--- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be. The newest
--- version is updated where it lies: by its id, all of them would be walked over.
-WITH u AS (
-         SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[], $7::integer[],
-                              $8::bytea[], $9::bigint[], $10::bigint[], $11::text[], $12::integer[], $13::bigint[])
-           AS u (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)),
+-- Differs: moves the fronts that are known of the lane, and lowers those of its unit and its gate if need be: not where it
+-- stays in line and has moved back. The newest version is updated where it lies: by its id, all of them would be walked over.
+WITH u AS MATERIALIZED (
+         SELECT u.*, old.at, old.state AS was, old.gate AS was_at, old.wait_vtime AS was_vtime, old.wait_seq AS was_seq
+         FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bigint[], $5::bytea[], $6::bytea[], $7::integer[],
+                     $8::bytea[], $9::bigint[], $10::bigint[], $11::text[], $12::integer[], $13::bigint[])
+           AS u (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)
+         LEFT JOIN LATERAL (
+             SELECT x.ctid AS at, x.state, x.gate, x.wait_vtime, x.wait_seq FROM lanes AS x WHERE x.id = u.id
+             ORDER BY x.v DESC LIMIT 1) AS old ON true),
      known AS (
          UPDATE lanes AS l
          SET state = u.state, gate = u.gate, wait_vtime = u.wait_vtime, wait_seq = u.wait_seq,
              wait_stamp = u.wait_stamp, resumed = u.resumed, streak = u.streak, v = l.v + 1,
              low = CASE WHEN u.state > 0 AND u.resumed = 0 THEN u.wait_seq ELSE l.low END,
              low_resumed = CASE WHEN u.resumed = 0 THEN 9223372036854775807 ELSE l.low_resumed END
-         FROM u CROSS JOIN LATERAL (SELECT x.ctid AS at FROM lanes AS x WHERE x.id = u.id ORDER BY x.v DESC LIMIT 1) AS newest
-         WHERE l.ctid = newest.at
-         RETURNING l.id),
+         FROM u WHERE l.ctid = u.at),
      unit AS (
          UPDATE units AS x SET low = r.seq, v = x.v + 1
-         FROM (SELECT u.unit, min(u.wait_seq) AS seq FROM u WHERE u.state = 1 GROUP BY u.unit) AS r
+         FROM (SELECT u.unit, min(u.wait_seq) AS seq FROM u
+               WHERE u.state = 1 AND (u.was = 1 AND u.wait_seq >= u.was_seq) IS NOT TRUE GROUP BY u.unit) AS r
          CROSS JOIN LATERAL (
              SELECT y.ctid AS at, y.low FROM units AS y WHERE y.id = r.unit ORDER BY y.v DESC LIMIT 1) AS newest
          WHERE x.ctid = newest.at AND r.seq < newest.low),
      gate AS (
          UPDATE gates AS g SET low_vtime = w.wait_vtime, low_seq = w.wait_seq, v = g.v + 1
-         FROM (SELECT DISTINCT ON (u.gate) u.gate, u.wait_vtime, u.wait_seq FROM u WHERE u.state = 2
+         FROM (SELECT DISTINCT ON (u.gate) u.gate, u.wait_vtime, u.wait_seq FROM u
+               WHERE u.state = 2 AND (u.was = 2 AND u.was_at = u.gate
+                 AND (u.wait_vtime, u.wait_seq) >= (u.was_vtime, u.was_seq)) IS NOT TRUE
                ORDER BY u.gate, u.wait_vtime, u.wait_seq) AS w
          CROSS JOIN LATERAL (
              SELECT y.ctid AS at, y.low_vtime, y.low_seq FROM gates AS y WHERE y.id = w.gate ORDER BY y.v DESC LIMIT 1
          ) AS newest
          WHERE g.ctid = newest.at AND (w.wait_vtime, w.wait_seq) < (newest.low_vtime, newest.low_seq))
 INSERT INTO lanes (id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak)
-SELECT * FROM u WHERE u.id NOT IN (SELECT id FROM known)
+SELECT id, unit, workflow, priority, gates, plan, state, gate, wait_vtime, wait_seq, wait_stamp, resumed, streak
+FROM u WHERE at IS NULL
 
 -- name: unit
 -- Differs: moves the front of its ready lanes, and that of the ready units of its workflow.
