@@ -94,7 +94,7 @@ def _blocks() -> dict[str, _Block]:
 class PostgresTx:
     """A `Tx` on one connection. floor_written: another object for each statement of this connection that writes
     lanes, units or gates, other than the ones in `gates_written`, and whenever others may have, or such are taken
-    back."""
+    back. committed: the store's time of the last commit under the lock that this transaction sees."""
 
     __slots__ = (
         "_blocks",
@@ -102,6 +102,7 @@ class PostgresTx:
         "_prepared",
         "_transform",
         "beside",
+        "committed",
         "floor_written",
         "gates_written",
         "now",
@@ -117,6 +118,7 @@ class PostgresTx:
         self.now = 0
         self.wall = 0
         self.beside = False
+        self.committed = 0
         self.floor_written = object()
         self.gates_written: set[bytes] = set()
         self.touched: set[str] = set()
@@ -311,6 +313,7 @@ class Connection:
         rows = tx.script(self._sql[block].format(**self._names))
         assert len(rows) == 1, f"schema {self._schema}: the table clock is empty"
         number, time, wall, server_wall, self._horizon, arrivals = rows[0]
+        tx.committed = time
         now_wall = server_wall if self._clock is None else self._clock.wall()
         tx.touched.clear()
         if now_wall < wall and not beside:  # the clock was set back: time goes on from here, for everybody

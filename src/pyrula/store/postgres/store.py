@@ -18,6 +18,7 @@ from pyrula.model.lease import Lease
 from pyrula.model.step import Entry
 from pyrula.store.postgres.address import address
 from pyrula.store.postgres.connection import Connection, Lost, Touched
+from pyrula.store.postgres.ends import Ends
 from pyrula.store.postgres.enlist import enlist, fetch_on
 from pyrula.store.postgres.listener import Listener
 from pyrula.store.postgres.migrate import bring_schema_forward, is_there, prepare
@@ -58,6 +59,7 @@ class PostgresStore(ShardStore):
         self._verifying: tuple[asyncio.AbstractEventLoop, asyncio.TimerHandle] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._records = Records()
+        self._looks = Ends(retention)
         self._ends: set[asyncio.Event] = set()
         self._getting_up: asyncio.Task[None] | None = None
         self._beat: Connection | None = None
@@ -129,6 +131,9 @@ class PostgresStore(ShardStore):
 
     async def read(self, verb: Callable[[Tx], T]) -> T:
         return await self._pump("read", "read").run(verb)
+
+    async def results(self, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
+        return await self._pump("read", "read").run(lambda tx: self._looks.results(tx, run_ids))
 
     async def view(self, verb: Callable[[Tx], T]) -> T:
         """On a connection of its own: a look at 100,000 gates holds up no short read."""

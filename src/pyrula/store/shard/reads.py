@@ -26,7 +26,8 @@ __all__ = ["buffers", "gates", "get", "log", "open_runs", "results", "runs", "sc
 _SCAN: Final = 2000
 _SCANS: Final = 10
 _MOST: Final = 1000
-_OPEN: Final = ("open", None)
+OPEN: Final = ("open", None)
+"""What is answered of every run that has not ended."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -42,7 +43,7 @@ def results(tx: Tx, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | N
         run_id: None if state is None else (state, result if state == "completed" else error)
         for run_id, state, result, error in tx.match("reads.not_open", [(run_id,) for run_id in run_ids])
     }
-    return [found.get(run_id, _OPEN) for run_id in run_ids]
+    return [found.get(run_id, OPEN) for run_id in run_ids]
 
 
 def open_runs(tx: Tx, workflow: str, unit_key: str, limit: int) -> list[str]:

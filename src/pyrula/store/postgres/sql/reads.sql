@@ -62,6 +62,15 @@ FROM unnest($1::text[]) AS u (run_id)
 LEFT JOIN LATERAL (SELECT * FROM runs AS x WHERE x.run_id = u.run_id OFFSET 0) AS r ON true
 WHERE r.state IS DISTINCT FROM 'open'
 
+-- name: ended_since
+-- Differs: of up to $2 runs that ended at $1 or later, the first first, what they ended with; but for those that are large,
+-- which may be nobody's here. SQLite looks at each run by its id.
+SELECT r.run_id, r.state, e.small, CASE WHEN e.small = 1 THEN CASE WHEN r.state = 'completed' THEN r.result ELSE r.error END END
+FROM runs AS r
+CROSS JOIN LATERAL (
+    SELECT (coalesce(octet_length(r.result), 0) + coalesce(octet_length(r.error), 0) <= 1000)::integer AS small) AS e
+WHERE r.finished_at >= $1::bigint ORDER BY r.finished_at LIMIT $2::bigint
+
 -- name: buffers
 SELECT workflow, text, count, bytes, opened_at, due, stamped FROM buffers
 WHERE $1::text IS NULL OR workflow = $1::text ORDER BY due, id LIMIT $2::bigint
