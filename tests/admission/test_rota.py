@@ -292,3 +292,14 @@ def test_one_that_stays_away_costs_none_of_the_others_its_turns():
                 scene.wake()
     starts = Counter(scene.order)
     assert abs(starts["a"] - starts["b"]) <= 2, starts
+
+
+def test_whom_another_worker_turned_away_is_asked_before_one_of_a_lower_priority():
+    scene = Scene({"A"}, {"A", "B", "C"}, priorities={"B": 5})
+    assert scene.held == ["A"]
+    while scene.end("A"):  # until it leaves the place to those who serve C
+        pass
+    gate = scene.rows.gates[GATE]
+    assert gate.rota.until > scene.now
+    assert (scene.rows.lanes[b"A"].state, scene.rows.lanes[b"B"].state) == ("waiting", "ready")
+    assert scene.turn(frozenset({"A", "B"}), 1) == ["A"]

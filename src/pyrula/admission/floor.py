@@ -35,6 +35,7 @@ class Floor:
         self._resumed: dict[LaneId, Lane | None] = {}
         self._removed: defaultdict[LaneId, set[int]] = defaultdict(set)
         self._given_back: defaultdict[GateId, int] = defaultdict(int)
+        self._called_back: set[GateId] = set()
         self._starts: list[Start] = []
         self._rung: set[str] = set()
         self._rotas = Rotas(self._rows, now, self._rung)
@@ -186,6 +187,9 @@ class Floor:
             self._place(lane, unit)
             return False
         if not unhindered(rows.gates, lane.gates, head.numbers, self._now):
+            if self._call_back(lane):
+                self._bench.moves_on(lane)
+                return True
             refused_by = self._refused_by(lane, head, resumed)
             if refused_by is not None:
                 self._leave(lane, unit)
@@ -207,6 +211,17 @@ class Floor:
             self._leave(lane, unit)
             self._place(lane, unit)
         return True
+
+    def _call_back(self, lane: Lane) -> bool:
+        """Have those looked at first, once a turn, who wait at the lane's gates because another worker left its room to
+        others: this one may let them pass, and one of a better priority may be among them.
+        """
+        gates = [self._rows.gates[gate] for gate in lane.gates if gate not in self._called_back]
+        gates = [gate for gate in gates if gate.waiting and gate.rota and gate.rota.until > self._now]
+        self._called_back.update(gate.id for gate in gates)
+        for gate in gates:
+            self._rows.mark(gate)
+        return bool(gates)
 
     def _start(self, lane: Lane, unit: Unit, head: Head, resumed: bool) -> None:
         """Take its slots and tokens, and move its unit's virtual time on."""
