@@ -219,6 +219,7 @@ class Floor:
         gates = [self._rows.gates[gate] for gate in lane.gates if gate not in self._called_back]
         gates = [gate for gate in gates if gate.waiting and gate.rota and gate.rota.until > self._now]
         self._called_back.update(gate.id for gate in gates)
+        gates = [gate for gate in gates if self._lines.turned_away(gate)]
         for gate in gates:
             self._rows.mark(gate)
         return bool(gates)

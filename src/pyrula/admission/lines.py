@@ -69,6 +69,16 @@ class Lines:
         self.open([gate])
         return {line.workflow for line in self._lines.get(gate.id, {}).values()}
 
+    def turned_away(self, gate: Gate) -> bool:
+        """Whether a lane that this worker serves waits there, may pass and is not rung: its room was left to others."""
+        self.open([gate])
+        for line in self._lines.get(gate.id, {}).values():
+            if self._rows.serves(line.workflow) and admits(gate, line.stamp, self._now):
+                key, herald = self._peek(line), gate.heralds.get(line.workflow)
+                if key is not None and (herald is None or key < herald):
+                    return True
+        return False
+
     def first(self, gate: Gate) -> tuple[dict[str, tuple[WaitKey, Line]], int | None]:
         """Per workflow the best waiter that may pass now, and when the next of the others may."""
         best: dict[str, tuple[WaitKey, Line]] = {}
