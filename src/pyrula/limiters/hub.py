@@ -83,11 +83,13 @@ class Hub:
         task_poller_limiter: PollRate | None = None,
         strict: bool = True,
         families_apart: bool = False,
+        pools: Mapping[str, int] | None = None,
     ) -> Limiter:
         """A limiter for a worker that serves `kinds`; raises ConfigurationError for what can't be kept.
 
         strict: whether other workers' polls on their way count at node and cluster level; families_apart:
-        whether workflow, activity and Nexus polls are held at worker level by their own limitables alone.
+        whether workflow, activity and Nexus polls are held at worker level by their own limitables alone;
+        pools: the sizes of those kinds' pools that are not of `task_poller_pool_size`.
         """
         pool = task_poller_pool_size
         if not whole(pool, at_least=1):
@@ -98,7 +100,12 @@ class Hub:
         with self.here as now:
             levels = (Level.of("worker", worker_id, now, widths), self._cluster(cluster, now), self._node)
             limiter = Limiter(
-                self, levels, kinds=kinds, pool=pool, strict=strict, families_apart=families_apart
+                self,
+                levels,
+                kinds=kinds,
+                pools=dict.fromkeys(LIMITABLES, pool) | dict(pools or {}),
+                strict=strict,
+                families_apart=families_apart,
             )
             self._limiters.add(limiter)
             self.next_edge = 0

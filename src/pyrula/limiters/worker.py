@@ -44,14 +44,14 @@ class Limiter:
         levels: tuple[Level, Level, Level],
         *,
         kinds: tuple[str, ...],
-        pool: int,
+        pools: Mapping[str, int],
         strict: bool,
         families_apart: bool,
     ) -> None:
         self.hub = hub
         self.levels = levels
         self.kinds = kinds
-        self.pool = pool
+        self.pools = pools
         self.strict = strict
         self.families_apart = families_apart
         self.limits = Limits()
@@ -342,7 +342,7 @@ class Limiter:
     def _bucket(self, kind: str) -> Bucket:
         if kind not in self._buckets:
             assert self._rate is not None
-            self._buckets[kind] = Bucket.of(self._rate.interval, self.pool)
+            self._buckets[kind] = Bucket.of(self._rate.interval, self.pools[kind])
         return self._buckets[kind]
 
     def _hold_places(

@@ -29,17 +29,21 @@ from pyrula.temporal.running import FollowsWorker
 from pyrula.temporal.slots import LimitedSupplier
 
 DEFAULT_POOL = 5
+DEFAULT_POOLS = {"activity_regular": 10}
+"""Of more than `DEFAULT_POOL`, as in the original: a poll's place is free again only when its task was handed out, and
+activities come in crowds."""
 
 
 class WorkerLimiter:
     """The limiters of one Temporal worker, given to it by `worker_options`.
 
     worker_id: its name in figures and events; cluster: the name of its Temporal cluster; limits,
-    limiter_time_windows, limiter_check_frequency, task_poller_pool_size, task_poller_limiter: as the seed has
-    them, durations in seconds or timedelta; kinds: the limitables the worker serves (None: all), which it may
-    list at worker level; session: its activities are those of a session worker (`activity_session`);
-    workflow_counts: what `workflow` counts, executions alive or workflow tasks; strict: idle polls of other
-    workers count too at node and cluster level: exact over several workers, but idle workers hold capacity.
+    limiter_time_windows, limiter_check_frequency, task_poller_pool_size (None: 10 for regular activities, else 5),
+    task_poller_limiter: as the seed has them, durations in seconds or timedelta; kinds: the limitables the worker
+    serves (None: all), which it may list at worker level; session: its activities are those of a session worker
+    (`activity_session`); workflow_counts: what `workflow` counts, executions alive or workflow tasks; strict: idle
+    polls of other workers count too at node and cluster level: exact over several workers, but idle workers hold
+    capacity.
 
     Raises ConfigurationError for what can't be kept. One for each worker, one after another; `close` it when
     there will be no more.
@@ -53,7 +57,7 @@ class WorkerLimiter:
         limits: Mapping[str, Any] | None = None,
         limiter_time_windows: Mapping[str, Duration] | None = None,
         limiter_check_frequency: Duration = DEFAULT_CHECK_FREQUENCY,
-        task_poller_pool_size: int = DEFAULT_POOL,
+        task_poller_pool_size: int | None = None,
         task_poller_limiter: PollRate | None = None,
         kinds: tuple[str, ...] | None = None,
         session: bool = False,
@@ -88,12 +92,12 @@ class WorkerLimiter:
             limits=limits,
             limiter_time_windows=limiter_time_windows,
             limiter_check_frequency=limiter_check_frequency,
-            task_poller_pool_size=task_poller_pool_size,
+            task_poller_pool_size=DEFAULT_POOL if task_poller_pool_size is None else task_poller_pool_size,
             task_poller_limiter=task_poller_limiter,
             strict=strict,
             families_apart=True,
+            pools=DEFAULT_POOLS if task_poller_pool_size is None else None,
         )
-        self._pool = task_poller_pool_size
         self._counts_tasks = workflow_counts == "tasks"
         self._lives = Lives(self._limiter)
         self._gate = Gate(self._limiter)
@@ -107,20 +111,20 @@ class WorkerLimiter:
         workflow_runner: the one the worker would have (None: the SDK's sandbox); it is wrapped and counted.
         plugins: those the worker would have.
         """
-        inner = workflow_runner or SandboxedWorkflowRunner()
+        inner, pools = workflow_runner or SandboxedWorkflowRunner(), self._limiter.pools
         return {
             "plugins": [*plugins, FollowsWorker(self._gate, self._lives)],
             "tuner": tuner(
                 workflow=self._workflow_supplier(),
                 activity=self._activity_supplier(),
-                local_activity=self._supplier(self._pollers("local", "activity_direct", None)),
-                nexus=self._supplier(self._pollers("nexus", "nexus", self._pool)),
+                local_activity=self._supplier(Pollers(self._limiter, "local", "activity_direct", None)),
+                nexus=self._supplier(self._pollers("nexus", "nexus")),
             ),
             # Half of the workflow polls go to the normal queue, where limits apply; half to the sticky one.
-            "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(2 * self._pool),
+            "workflow_task_poller_behavior": PollerBehaviorSimpleMaximum(2 * pools["workflow"]),
             "nonsticky_to_sticky_poll_ratio": 0.5,
-            "activity_task_poller_behavior": PollerBehaviorSimpleMaximum(self._pool),
-            "nexus_task_poller_behavior": PollerBehaviorSimpleMaximum(self._pool),
+            "activity_task_poller_behavior": PollerBehaviorSimpleMaximum(pools[self._remote]),
+            "nexus_task_poller_behavior": PollerBehaviorSimpleMaximum(pools["nexus"]),
             "workflow_runner": inner if self._counts_tasks else CountingRunner(inner, self._lives),
         }
 
@@ -148,15 +152,15 @@ class WorkerLimiter:
         """Forget the worker; to be called when it has stopped."""
         self._limiter.close()
 
-    def _pollers(self, name: str, kind: str, pool: int | None) -> Pollers:
-        return Pollers(self._limiter, name, kind, pool)
+    def _pollers(self, name: str, kind: str) -> Pollers:
+        return Pollers(self._limiter, name, kind, self._limiter.pools[kind])
 
     def _supplier(self, group: Pollers) -> LimitedSupplier:
         return LimitedSupplier(self._gate, lambda ctx: group, lambda ctx: group)
 
     def _activity_supplier(self) -> LimitedSupplier:
-        polled = self._pollers("activity", self._remote, self._pool)
-        eager = self._pollers("eager", "activity_eager", None)
+        polled = self._pollers("activity", self._remote)
+        eager = Pollers(self._limiter, "eager", "activity_eager", None)
 
         def handed_over(ctx: SlotReserveContext) -> Pollers | None:
             return eager if self._limiter.lists("activity_eager", where_listed=self._remote) else None
@@ -164,13 +168,14 @@ class WorkerLimiter:
         return LimitedSupplier(self._gate, lambda ctx: polled, handed_over)
 
     def _workflow_supplier(self) -> LimitedSupplier:
+        pool = self._limiter.pools["workflow"]
         if self._counts_tasks:
-            normal, sticky = SharedPollers.pair(self._limiter, self._pool)
-            eager = self._pollers("workflow eager", "workflow", None)
+            normal, sticky = SharedPollers.pair(self._limiter, pool)
+            eager = Pollers(self._limiter, "workflow eager", "workflow", None)
             return LimitedSupplier(
                 self._gate, lambda ctx: sticky if ctx.is_sticky else normal, lambda ctx: eager
             )
-        polled = ExecutionPollers(self._limiter, "workflow", self._pool, self._lives)
+        polled = ExecutionPollers(self._limiter, "workflow", pool, self._lives)
         started = ExecutionPollers(self._limiter, "workflow eager", None, self._lives)
         # Sticky polls carry on executions that live here: holding them back would stop what runs.
         return LimitedSupplier(self._gate, lambda ctx: None if ctx.is_sticky else polled, lambda ctx: started)
