@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from pyrula.admission.rota import WINDOW
+from pyrula.model.gate import Rota, Share
 from pyrula.model.lane import Head, Lane
 
 from .memory import Rows, take_turn
@@ -303,3 +304,18 @@ def test_whom_another_worker_turned_away_is_asked_before_one_of_a_lower_priority
     assert gate.rota.until > scene.now
     assert (scene.rows.lanes[b"A"].state, scene.rows.lanes[b"B"].state) == ("waiting", "ready")
     assert scene.turn(frozenset({"A", "B"}), 1) == ["A"]
+
+
+def test_who_is_called_for_a_better_priority_leaves_nothing_to_those_of_a_lower_one():
+    scene = Scene("A", "AB", "BC", priorities={"C": 1})
+    starts = {
+        "A": 1,
+        "AB": 0,
+        "BC": 1,
+    }  # A's worker and that of B and C are ahead of the third, which has no C
+    shares = {repr(sorted(name)).encode(): Share(starts=n) for name, n in starts.items()}
+    scene.rows.gates[GATE].rota = Rota(shares=shares)
+    scene.end("A")
+    assert not scene.held
+    assert "C" in scene.changes.rung
+    assert scene.turn(frozenset("BC"), 1) == ["C"]

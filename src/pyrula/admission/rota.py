@@ -62,11 +62,11 @@ class Rotas:
     def _owed(
         self, rota: Rota, ahead: bytes, its: Share, priority: int, rivals: Mapping[bytes, tuple[int, int]]
     ) -> dict[bytes, int]:
-        """How many places the set `ahead`, whose share is `its`, leaves to each of its rivals."""
+        """How many places the set `ahead`, whose share is `its`, leaves to each rival at a run of this priority."""
         owed: dict[bytes, int] = {}
         for other, (rank, free) in rivals.items():
             share = rota.shares.get(other)
-            if share is not None and self._now < share.rests:
+            if rank > priority or (share is not None and self._now < share.rests):
                 continue
             lead = int(rota.last == ahead) + (0 if share is None else its.starts - share.starts)
             if rank < priority or lead > 0:
