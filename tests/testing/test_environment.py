@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from pyrula.errors import ConfigurationError, InvalidPayload
-from pyrula.testing import Environment
-from pyrula.testing.environment import NothingDue
+from pyrula.testing import Environment, environment
+from pyrula.testing.environment import NothingDue, NotSettled
 from pyrula.workflows import Collect, Debounce, Limit, Rate, Registry, Retry, RetryAfter, workflow
 
 
@@ -304,3 +304,23 @@ async def test_two_environments_do_not_see_each_other(registry):
         await asyncio.gather(env.settle(), other.settle())
         assert len(await env.client.runs()) == 1
         assert len(await other.client.runs()) == 0
+
+
+async def test_what_begins_anew_without_end_and_without_time_is_told(registry, monkeypatch):
+    monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.5)
+    attempts = 0
+
+    @workflow(registry=registry)
+    async def refused(ctx) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise RetryAfter(0)
+
+    async with Environment(workflows=registry) as env:
+        run_id = await env.client.submit("refused")
+        with pytest.raises(NotSettled, match="RetryAfter"):
+            await env.advance(1)
+        assert attempts > 1
+        assert env.now == 0
+        assert await env.client.cancel(run_id)
+        await env.advance(1)

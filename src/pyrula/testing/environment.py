@@ -161,7 +161,8 @@ class Environment:
         """Let that much time pass, from one due moment to the next; all that happens at one happens before
         the next.
 
-        Raises what a worker died of, and `NotSettled` if a thread goes on in real time for a minute.
+        Raises what a worker died of, and `NotSettled` if a thread, or what begins anew at one moment again and again,
+        goes on in real time for a minute.
         """
         target = self.clock.monotonic() + prepare.duration("Environment.advance: seconds", seconds)
         await self.settle()
@@ -232,7 +233,14 @@ class Environment:
         loop = asyncio.get_running_loop()
         started = loop.time()
         while True:
-            await quiet()
+            try:
+                await quiet(_GIVE_UP_SECONDS)
+            except TimeoutError:
+                raise NotSettled(
+                    f"after {_GIVE_UP_SECONDS:g} s of real time there is always more to do at {self.now} s: something "
+                    f"begins anew without time passing, as a body that keeps raising RetryAfter(0)"
+                    f"{await waiting_for(self.client)}"
+                ) from None
             self._raise_deaths()
             threads = sum(worker.threads for worker in self.workers)
             if not threads and not self._watched.calls:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 
 
-async def quiet() -> None:
+async def quiet(within: float) -> None:
     """Return once nothing but the passing of time, a thread or the outside world can make anything run.
 
-    Raises RuntimeError on an event loop that is not asyncio's own.
+    Raises TimeoutError if something still runs after so many real seconds, and RuntimeError on an event loop that is
+    not asyncio's own.
     """
-    await _Probe(asyncio.get_running_loop()).found
+    await _Probe(asyncio.get_running_loop(), within).found
 
 
 class _Probe:
@@ -18,9 +19,10 @@ class _Probe:
     it.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, within: float) -> None:
         self.found: asyncio.Future[None] = loop.create_future()
         self._loop = loop
+        self._gives_up = loop.time() + within
         if not hasattr(loop, "_ready"):
             name = f"{type(loop).__module__}.{type(loop).__qualname__}"
             raise RuntimeError(
@@ -37,5 +39,7 @@ class _Probe:
             isinstance(getattr(handle._callback, "__self__", None), _Probe) for handle in ready.copy()
         ):  # threads add to it
             self.found.set_result(None)
+        elif self._loop.time() > self._gives_up:
+            self.found.set_exception(TimeoutError())
         else:
             self._loop.call_soon(self.look)
