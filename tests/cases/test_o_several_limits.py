@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pyrula.workflows import Limit, Rate
@@ -9,10 +11,12 @@ from tests.cases.hand import Hand
 from tests.cases.scene import Bystander, Scene, assert_times
 
 
+@pytest.mark.parametrize("key", ["k", lambda params: f"y of {params['k']}"])
 async def test_case_105_a_run_refused_by_one_gate_takes_nothing_from_another(
-    scene: Scene, bystander: Bystander
+    scene: Scene, bystander: Bystander, key: Any
 ) -> None:
-    served = scene.declare(concurrency=Limit("k", 1), rate_limit=Rate("k", 0.0001, 5))
+    """Gates of one key, and of two."""
+    served = scene.declare(concurrency=Limit("k", 1), rate_limit=Rate(key, 0.0001, 5))
     await scene.work()
     ids = await scene.submit(5, seconds=10)
     await bystander.queue()
@@ -20,6 +24,8 @@ async def test_case_105_a_run_refused_by_one_gate_takes_nothing_from_another(
     await hand.register()
     for _ in range(1000):
         assert (await hand.turn(wanted=1)).claims == ()
+    (rate,) = await scene.client.gates("w.rate", "k" if key == "k" else "y of k")
+    assert rate.tokens == 4
     await scene.reach(60)
     assert scene.order() == ids
     assert_times(scene.times(), [0, 10, 20, 30, 40])

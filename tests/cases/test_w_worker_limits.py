@@ -7,12 +7,27 @@ from typing import Any
 
 import pytest
 
-from pyrula.workflows import PollRate, Registry, Worker, WorkflowClient, open_store, workflow
+from pyrula.workflows import (
+    Debounce,
+    Limit,
+    PollRate,
+    Rate,
+    Registry,
+    Worker,
+    WorkflowClient,
+    open_store,
+    workflow,
+)
 from tests.cases.fleet import Fleet
-from tests.cases.scene import Scene, assert_times
+from tests.cases.scene import Bystander, Scene, assert_times
 
 LOOKS_AGAIN = 0.5
 FULL: list[dict[str, Any]] = [{"max_concurrent_runs": 1}, {"limits": {"worker": {"workflow": (1, None)}}}]
+SPENT: list[dict[str, Any]] = [
+    {"limits": {"worker": {"workflow": (None, 1)}}, "limiter_time_windows": {"workflow": 600}},
+    {"task_poller_limiter": PollRate(limit=1, time_window=600)},
+]
+"""One run more is not begun for ten minutes, though there is room for it."""
 
 
 @pytest.mark.parametrize("options", FULL)
@@ -67,6 +82,40 @@ async def test_case_168_a_worker_without_room_goes_on_beating(
     assert set(beats) == {incarnation}
 
 
+@pytest.mark.parametrize("options", [*FULL, *SPENT])
+async def test_case_168_a_worker_that_may_take_no_run_does_all_else(
+    scene: Scene, options: dict[str, Any]
+) -> None:
+    """What has come due is submitted, woken, expired or taken back, though nobody may execute it yet."""
+
+    async def sleeper(ctx: Any, k: str) -> None:
+        await ctx.sleep(7)
+
+    scene.declare(concurrency=Limit("k", 1))
+    scene.declare("debounced", trigger=Debounce("k", 5))
+    scene.declare("sleeper", body=sleeper)
+    dead = await scene.work(lease_seconds=6)
+    asleep = await scene.one("sleeper")
+    orphan = await scene.one(k="orphan", seconds=100)
+    await scene.env.kill(dead)
+    await scene.work(**options)
+    busy = await scene.one(seconds=60)
+    unstarted = await scene.one(k="u", options={"expires_in": 5})
+    await scene.client.trigger("debounced", {"k": "d"})
+    assert await scene.states([busy, asleep, orphan]) == ["executing", "parked", "executing"]
+    await scene.reach(5.5)
+    assert await scene.state(unstarted) == "expired"
+    assert [run.state for run in await scene.client.runs("debounced")] == ["queued"]
+    await scene.reach(7.5)
+    assert await scene.state(asleep) == "queued"
+    assert await scene.state(orphan) == "queued"
+    assert await scene.executing(key="orphan") == 0
+    await scene.client.cancel(busy)
+    await scene.reach(8.5)
+    assert await scene.state(busy) == "cancelled"
+    assert await scene.executing() == 0
+
+
 async def test_case_172_a_workers_limit_is_its_own_and_a_clusters_is_shared(scene: Scene) -> None:
     scene.declare()
     for level, took in (("worker", 2), ("cluster", 4)):
@@ -93,6 +142,20 @@ async def test_case_172_in_two_processes_those_counters_are_apart(
     assert fleet.peak("k") == (2 if together else 1)
     if together:
         assert fleet.pid_of(runs[0]) != fleet.pid_of(runs[1])
+
+
+async def test_case_174_those_who_wait_for_a_token_get_it_in_order(
+    scene: Scene, bystander: Bystander
+) -> None:
+    """With several workers at the bucket: whose look it is makes no difference."""
+    scene.declare(rate_limit=Rate("k", 5, 1))
+    for _ in range(3):
+        await scene.work()
+    ids = await scene.submit(20)
+    await bystander.queue()
+    await scene.reach(10)
+    assert_times(scene.times(), [0.2 * number for number in range(20)])
+    assert scene.order() == ids
 
 
 async def test_case_174_the_polls_of_one_poller_are_even_and_in_order(scene: Scene) -> None:
