@@ -80,9 +80,10 @@ async def elsewhere(shared_url: str) -> AsyncIterator[Elsewhere]:
     made = Elsewhere()
     async with open_store(shared_url) as of_worker, open_store(shared_url) as of_client:
         made.client = WorkflowClient(of_client, made.registry)
-        async with Worker(of_worker, made.registry):
+        async with Worker(of_worker, made.registry) as worker:
             await made.client.execute("w", {"k": "first of all"}, timeout=30)
             yield made
+            await worker.stop(0)
 
 
 async def test_case_061_what_another_process_does_to_a_gate_is_noticed_at_once(elsewhere: Elsewhere) -> None:
