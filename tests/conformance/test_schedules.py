@@ -66,6 +66,28 @@ async def test_a_worker_of_other_workflows_leaves_schedules_alone(hands: Hands) 
     assert len(await hands.store.schedules()) == 1
 
 
+async def test_a_workflow_that_no_worker_serves_any_more_has_no_ticks(hands: Hands) -> None:
+    await deploy(hands, Every(seconds=60), Cron("30 * * * *"))
+    await hands.run_until(60)
+    await hands.store.leave(hands.incarnation)  # renamed, say: what is deployed now knows nothing of it
+    other = Hands(hands.store, hands.clock, "w2")
+    other.declare("v")
+    await other.register()
+    await other.run_until(3600)
+    assert other.started == [] and await hands.store.get("w@2026-01-05T00:02:00Z") is None
+    told = [(one["number"], one["next_at"].minute, one["unserved"]) for one in await hands.store.schedules()]
+    assert told == [(0, 2, True), (1, 30, True)]
+    back = Hands(hands.store, hands.clock, "w3")
+    await deploy(back, Every(seconds=60), Cron("30 * * * *"))  # of each the latest is made up for
+    await back.run_until(60)
+    assert sorted(starts(back)) == [
+        (0, "2026-01-05T00:30:00Z"),
+        (0, "2026-01-05T01:01:00Z"),
+        (60, "2026-01-05T01:02:00Z"),
+    ]
+    assert not any(one["unserved"] for one in await hands.store.schedules())
+
+
 async def test_schedules_look_at_the_wall(hands: Hands, clock: VirtualClock) -> None:
     await deploy(hands, Cron("0 9 * * *"))
     clock.step_wall(timedelta(hours=9))

@@ -40,6 +40,7 @@ _WORK: Final = frozenset(
 """Blocks that leave work for a worker, or make something due."""
 _RUNG: Final = "rung "
 """Begins what names a workflow whose workers are to be told."""
+_LOOKED_AT: Final = "wake.looked_at"
 _LEFT_OVER: Final = "a turn had more than its worker has room for"
 
 
@@ -72,9 +73,12 @@ class Sleep:
         """Have it known whether this worker has room, within the turn."""
         has_room = len(handed.claims) < request.wanted
         if isinstance(tx, PostgresTx):
-            if has_room:
-                tx.touched -= _WORK  # whatever this turn left was looked at by itself
-            else:
+            if (
+                has_room and tx.touched & _WORK
+            ):  # whatever this turn left was looked at by itself: no news, but to be kept
+                tx.touched -= _WORK
+                tx.touched.add(_LOOKED_AT)
+            elif not has_room:
                 tx.touched.add(_LEFT_OVER)
             tx.touched |= {_RUNG + workflow for workflow in handed.rung}
         sleeps = has_room and handed.next_in != 0 and not handed.lost

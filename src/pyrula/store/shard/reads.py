@@ -19,6 +19,7 @@ from pyrula.store.shard.fire import told_text
 from pyrula.store.shard.instants import instant, wall_instant
 from pyrula.store.shard.limiter_config import expected, is_pending
 from pyrula.store.shard.record import read_log
+from pyrula.store.shard.schedule import told as schedule_told
 from pyrula.store.shard.tx import Row, Tx
 
 __all__ = ["buffers", "gates", "get", "log", "open_runs", "results", "runs", "schedules", "workers"]
@@ -213,13 +214,16 @@ def workers(tx: Tx) -> list[dict[str, Any]]:
 
 
 def schedules(tx: Tx) -> list[dict[str, Any]]:
-    """Schedules in force, with their next ticks."""
+    """Schedules in force, with their next ticks; `unserved` where one has come, and waits for a worker that serves the
+    workflow."""
     return [
         {
             "workflow": workflow,
             "number": number,
             "schedule": _decode(schedule),
-            "next_at": wall_instant(wall_due),
+            "next_at": wall_instant(at),
+            "unserved": unserved,
         }
         for workflow, number, schedule, wall_due in tx.rows("reads.schedules")
+        for at, unserved in (schedule_told(wall_due),)
     ]

@@ -16,3 +16,6 @@ DELETE FROM schedules WHERE workflow = $1::text
 -- name: put
 INSERT INTO schedules (workflow, number, schedule, submission, wall_due)
 SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[])
+
+-- name: served
+SELECT DISTINCT serves FROM workers

@@ -13,3 +13,6 @@ DELETE FROM schedules WHERE workflow = ?1
 
 -- name: put
 INSERT INTO schedules (workflow, number, schedule, submission, wall_due) VALUES (?1, ?2, ?3, ?4, ?5)
+
+-- name: served
+SELECT DISTINCT serves FROM workers

@@ -18,7 +18,7 @@ export const schedulesView = (d) =>
       cells: [
         h("a", { class: "row", href: `/ui/runs?workflow=${enc(s.workflow)}` }, clip(s.workflow, 80)),
         scheduleText(s.schedule),
-        when(s.next_at, "until"),
+        s.unserved ? soft("when a worker serves it") : when(s.next_at, "until"),
         h("a", { class: "button", href: `/ui/runs?workflow=${enc(s.workflow)}` }, "Its runs"),
       ],
     })),
