@@ -124,8 +124,13 @@ async def test_bad_params_are_refused_at_the_call_and_nothing_is_stored(env, par
 
 
 async def test_one_bad_params_among_many_stores_none(env):
-    with pytest.raises(InvalidParams):
+    with pytest.raises(InvalidParams, match=r"item \[2\] of 3: workflow 'work': .*'wrong'"):
         await env.client.submit_many("work", [{"tenant": "a"}, {"tenant": "b"}, {"wrong": 1}])
+    with pytest.raises(NotJson, match=r"item \[1\] of 2: params\.tenant: set") as refused:
+        await env.client.submit_many("work", [{"tenant": "a"}, {"tenant": {1}}])
+    assert refused.value.path == "params.tenant"
+    with pytest.raises(NotJson, match=r"item \[0\] of 2: params: int 3"):
+        await env.client.submit_many("work", [3, {"tenant": "a"}])
     assert await nothing_stored(env)
 
 

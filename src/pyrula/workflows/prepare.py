@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LONGEST_ID: Final = 500
 _LONGEST_WAIT: Final = 1 << 60
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +137,20 @@ def several(what: str, values: Any) -> list[Any]:
 
 def json_objects(what: str, values: object, at: str) -> list[dict[str, Any]]:
     """`several`, each of them a `json_object`."""
-    return [json_object(each, at) for each in several(what, values)]
+    return one_by_one(several(what, values), lambda each: json_object(each, at))
+
+
+def one_by_one(values: Sequence[T], make: Callable[[T], R]) -> list[R]:
+    """`make` of each; what one of several is refused for says which one it is."""
+    made = []
+    for number, value in enumerate(values):
+        try:
+            made.append(make(value))
+        except InvalidPayload as error:
+            if len(values) > 1:
+                error.args = (f"item [{number}] of {len(values)}: {error}", *error.args[1:])
+            raise
+    return made
 
 
 def one_for_each(what: str, ids: object, many: Sequence[object]) -> Sequence[str | None]:

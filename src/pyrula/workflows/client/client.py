@@ -116,11 +116,11 @@ class WorkflowClient:
         stamper = await self._catalogue.find(workflow)
         many = prepare.json_objects("submit_many: params", params, "params")
         ids = prepare.one_for_each("submit_many: run_ids", run_ids, many)
+        encoded = prepare.one_by_one(many, lambda each: prepare.encoded(each, "params"))
+        stamped = prepare.one_by_one(many, lambda each: stamper.stamp(each, priority))
         submissions = [
-            prepare.submission(stamper.name, data, stamper.stamp(each, priority), when, given)
-            for each, data, given in zip(
-                many, [prepare.encoded(each, "params") for each in many], ids, strict=True
-            )
+            prepare.submission(stamper.name, data, stamp, when, given)
+            for data, stamp, given in zip(encoded, stamped, ids, strict=True)
         ]
         if not submissions:
             return []
@@ -198,11 +198,11 @@ class WorkflowClient:
         stamper = await self._catalogue.find(workflow)
         many = prepare.json_objects("trigger_many: events", events, "event")
         ids = prepare.one_for_each("trigger_many: event_ids", event_ids, many)
+        encoded = prepare.one_by_one(many, lambda each: prepare.encoded(each, "event"))
+        stamped = prepare.one_by_one(many, stamper.stamp_event)
         buffered = [
-            prepare.trigger_event(stamper.name, data, stamper.stamp_event(event), given)
-            for event, data, given in zip(
-                many, [prepare.encoded(each, "event") for each in many], ids, strict=True
-            )
+            prepare.trigger_event(stamper.name, data, stamp, given)
+            for data, stamp, given in zip(encoded, stamped, ids, strict=True)
         ]
         return await self._store.trigger(buffered) if buffered else []
 
