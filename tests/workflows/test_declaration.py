@@ -290,10 +290,12 @@ def test_schedules_are_one_or_several(registry):
         (from_stream, {"stream": STREAM, "fairness": Fairness("tenant_id")}),
     ],
 )
-def test_a_key_that_the_body_can_never_receive_draws_a_warning_at_the_decorator(registry, fn, policies):
+def test_a_key_that_the_body_can_never_receive_draws_a_warning_at_the_body(registry, fn, policies):
     with pytest.warns(ConfigurationWarning, match="share one bucket") as caught:
         workflow(registry=registry, **policies)(fn)
-    assert [each.filename for each in caught] == [__file__]
+        workflow(fn, name="called", registry=registry, **policies)
+    line = fn.__code__.co_firstlineno
+    assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)] * 2
 
 
 async def _open(ctx, **params): ...

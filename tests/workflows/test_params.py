@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -12,8 +13,9 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from pydantic import BaseModel, ConfigDict
 
-from pyrula.errors import InvalidParams, InvalidPayload
+from pyrula.errors import ConfigurationWarning, InvalidParams, InvalidPayload
 from pyrula.workflows.params import Signature
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ class Anything:
 
 class Address(msgspec.Struct):
     city: str
+
+
+class Invoice(BaseModel):
+    model_config = ConfigDict(strict=True)  # JSON has no UUID: what it has instead is taken all the same
+    number: UUID
 
 
 class Colour(enum.Enum):
@@ -138,6 +145,9 @@ def test_a_class_declared_below_the_body_is_found():
         (Line | Later, {"at": "2026-01-02T00:00:00Z"}, Later(datetime(2026, 1, 2, tzinfo=UTC))),
         ("Unknown", {"a": 1}, {"a": 1}),
         ("list[Line]", [{"sku": "a"}], [Line("a")]),
+        (Invoice, {"number": str(UUID(int=7))}, Invoice(number=UUID(int=7))),
+        (list[Invoice], [{"number": str(UUID(int=7))}], [Invoice(number=UUID(int=7))]),
+        (Invoice | None, {"number": str(UUID(int=7))}, Invoice(number=UUID(int=7))),
     ],
     ids=str,
 )
@@ -154,6 +164,8 @@ def test_a_param_becomes_what_it_is_annotated_as(annotation, value, made):
         (list[Line], [{"sku": "a"}, {"sku": 1}], "params.value[1].sku: expected str, got int"),
         (Literal["a"], "b", "params.value: invalid enum value 'b'"),
         (int, 1.5, "params.value: expected int, got float"),
+        (Invoice, {"number": 7}, "params.value: number: UUID input should be a string"),
+        (list[Invoice], [{}], "params.value[0]: number: Field required; it was given [{}]"),
         (Custom, {}, "params.value: no JSON value becomes a Custom"),
         (Callable[[], None], {}, "params.value: no JSON value becomes a"),
         (Line | Later, {"x": 1}, "params.value: object missing required field sku, or params.value"),
@@ -164,6 +176,33 @@ def test_a_param_that_can_not_become_that_is_refused(annotation, value, told):
     with pytest.raises(InvalidParams) as refused:
         of(annotation).check({"value": value})
     assert told in str(refused.value)
+
+
+def test_an_annotation_that_is_not_found_is_told_once_where_the_body_is():
+    async def one(ctx, value: Unknown, other: int): ...  # noqa: F821 - as of one imported under TYPE_CHECKING
+
+    signature = Signature("sync", one)
+    with pytest.warns(ConfigurationWarning, match="parameter 'value' is annotated as 'Unknown'") as told:
+        assert signature.convert({"value": {"a": 1}, "other": 1}) == {"value": {"a": 1}, "other": 1}
+    (warning,) = told
+    assert (warning.filename, warning.lineno) == (__file__, one.__code__.co_firstlineno)
+
+
+def test_a_class_below_a_scheduled_body_is_not_told_as_lost():
+    names: dict[str, Any] = {}
+    code = """
+from __future__ import annotations
+from dataclasses import dataclass
+from pyrula.workflows import Every, Registry, workflow
+@workflow(registry=Registry(), schedule=Every(60, params={"one": {}}))
+async def body(ctx, one: Below): ...
+@dataclass
+class Below: ...
+"""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(code, names)
+        assert names["body"].signature.convert({"one": {}}) == {"one": names["Below"]()}
 
 
 def test_conversion_leaves_the_params_as_they_were():

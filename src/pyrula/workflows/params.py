@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pyrula.errors import ConfigurationError, InvalidParams, shown
+from pyrula.errors import ConfigurationError, ConfigurationWarning, InvalidParams, shown
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -32,10 +33,11 @@ class Parameter:
 
 class Signature:
     """What a body takes besides its context. Raises `ConfigurationError` for a body that params can't be
-    handed to."""
+    handed to. early: it is used while the body's module is not complete, so that names may be missing still."""
 
-    def __init__(self, workflow: str, fn: Callable[..., Any]) -> None:
+    def __init__(self, workflow: str, fn: Callable[..., Any], *, early: bool = False) -> None:
         self.workflow = workflow
+        self._early = early
         self._fn = inspect.unwrap(fn)
         rest = list(inspect.signature(fn).parameters.values())
         if rest and rest[0].name in ("self", "cls"):
@@ -107,7 +109,7 @@ class Signature:
         reasons = []
         for kind in self._kinds.get(name, self._kinds["**"]):
             try:
-                return msgspec.convert(value, kind, dec_hook=_refuse, str_keys=True)
+                return msgspec.convert(value, kind, dec_hook=_made, str_keys=True)
             except msgspec.ValidationError as error:
                 reasons.append(_located(str(error), name))
         if not reasons:
@@ -123,12 +125,20 @@ class Signature:
         Looked up late, at the first use: an annotation may name a class that is defined below the body.
         """
         annotations = {parameter.name: parameter.annotation for parameter in self.parameters}
-        return {name: self._alternatives(kind) for name, kind in {**annotations, "**": self._others}.items()}
+        everything = {**annotations, "**": self._others}
+        return {name: self._alternatives(name, kind) for name, kind in everything.items()}
 
-    def _alternatives(self, annotation: Any) -> tuple[Any, ...]:
+    def _alternatives(self, name: str, annotation: Any) -> tuple[Any, ...]:
         if annotation is inspect.Parameter.empty:
             return ()
         found, kind = _looked_up(annotation, self._fn)
+        if not found and not self._early:
+            warn(
+                self._fn,
+                f"workflow {self.workflow!r}: parameter {name!r} is annotated as {annotation!r}, which is not found "
+                "when it runs: it is handed over unchecked, as plain JSON; import it outside of TYPE_CHECKING, or "
+                "declare it where the body's module sees it",
+            )
         if not found or kind is Any or kind is object:
             return ()
         if _convertible(kind):
@@ -162,19 +172,41 @@ def _looked_up(annotation: Any, fn: Callable[..., Any]) -> tuple[bool, Any]:
 
 def _convertible(kind: Any) -> bool:
     try:
-        msgspec.json.Decoder(kind, dec_hook=_refuse)
+        msgspec.json.Decoder(kind, dec_hook=_made)
     except (TypeError, NotImplementedError):
         return False
     return True
 
 
-def _refuse(kind: type, value: object) -> Any:
+def _made(kind: type, value: object) -> Any:
+    """A JSON value as a type that msgspec knows nothing of."""
     if kind is object:  # within another type, as in dict[str, object]: anything goes
         return value
+    validate = getattr(kind, "model_validate_json", None)  # a model of pydantic, also within another type
+    if validate is not None:
+        try:
+            return validate(msgspec.json.encode(value))
+        except ValueError as error:
+            raise ValueError(_said(error)) from None
     raise TypeError(f"no JSON value becomes a `{getattr(kind, '__qualname__', kind)}`")
+
+
+def _said(error: ValueError) -> str:
+    """What pydantic found wrong, in one line: its own text has several, with the address of a page in each."""
+    errors = getattr(error, "errors", None)
+    if not callable(errors):
+        return str(error)
+    return ", ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}".lstrip(": ") for one in errors())
 
 
 def _located(message: str, name: str) -> str:
     """msgspec's `Expected `int`, got `str` - at `$.a`` as `params.name.a: expected int, got str`."""
     what, _, path = message.partition(" - at `")
     return f"params.{name}{path.rstrip('`').removeprefix('$')}: {what[:1].lower()}{what[1:].replace('`', '')}"
+
+
+def warn(body: Callable[..., Any], message: str) -> None:
+    """A `ConfigurationWarning` that points at the body: its first line, or that of its decorator."""
+    code = getattr(inspect.unwrap(body), "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 0)
+    warnings.warn_explicit(message, ConfigurationWarning, file, line)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from pyrula.errors import (
     ConfigurationError,
-    ConfigurationWarning,
     InvalidParams,
     WorkflowNotFound,
     expect,
@@ -29,7 +27,7 @@ from pyrula.policies.rate import Rate
 from pyrula.policies.retry import Retry
 from pyrula.policies.schedule import Cron, Every
 from pyrula.workflows.code import code_digest
-from pyrula.workflows.params import Signature
+from pyrula.workflows.params import Signature, warn
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -316,7 +314,7 @@ def _check_body(made: Workflow[..., Any]) -> None:
             )
     for schedule in made.schedules:
         try:  # by a signature that is thrown away: what its annotations name may be defined below the body
-            Signature(made.name, made.fn).check(schedule.params)
+            Signature(made.name, made.fn, early=True).check(schedule.params)
         except InvalidParams as error:
             kind = type(schedule).__name__
             raise ConfigurationError(f"{error}; {kind}.params is {shown(schedule.params)}") from None
@@ -338,11 +336,9 @@ def _warn_of_lost_keys(made: Workflow[..., Any]) -> None:
             why = f"the body has no parameter {key!r}"
         else:
             continue
-        warnings.warn(
-            f"workflow {made.name!r}: {argument} is keyed on {key!r}, but {why}: all runs would share one "
-            "bucket",
-            ConfigurationWarning,
-            stacklevel=3,  # the line of the decorator
+        warn(
+            made.fn,
+            f"workflow {made.name!r}: {argument} is keyed on {key!r}, but {why}: all runs would share one bucket",
         )
 
 
