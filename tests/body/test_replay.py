@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from pyrula.model.outcome import Completed, Outcome, Parked, SetAside
-from pyrula.model.step import Entry
+from pyrula.model.step import Entry, call_of, pauses
 from pyrula.workflows.body.branches import Branch
 from pyrula.workflows.body.redo import Asked, made_anew
-from pyrula.workflows.body.replay import Log, asker, pauses
+from pyrula.workflows.body.replay import Log
 from tests.body.stage import Stage, result
 
 
@@ -250,7 +250,8 @@ def test_what_is_written_twice_keeps_its_first_answer() -> None:
 
 def test_pauses_of_a_step_have_a_branch_that_nothing_else_has() -> None:
     assert (pauses(("", 3)), pauses(("0.2", 0))) == ("-4", "0.2.-1")
-    assert (asker("-4"), asker("0.2.-1"), asker("0.2"), asker("")) == ("", "0.2", "0.2", "")
+    assert (call_of("-4", 1), call_of("0.2.-1", 2)) == (("", 3), ("0.2", 0))
+    assert (call_of("0.2", 5), call_of("", 1)) == (("0.2", 5), ("", 1))
 
 
 def test_a_retry_keeps_what_other_branches_did() -> None:

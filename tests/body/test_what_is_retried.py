@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pyrula.errors import InvalidParams, PyrulaError, WorkflowNotFound
-from pyrula.model.outcome import Failed, Parked, Retry
+from pyrula.model.outcome import Completed, Failed, Parked, Retry
 from pyrula.policies import Retry as RetryPolicy
 from pyrula.policies.retry import RetryStamp
 from pyrula.workflows.retry_after import RetryAfter
@@ -95,3 +95,32 @@ async def test_what_somebody_may_still_put_right_is_tried_again() -> None:
         raise WorkflowNotFound("no workflow is called 'later'")
 
     assert isinstance(await Stage(body, retry=THREE).life(), Retry)
+
+
+async def test_a_step_that_is_made_anew_has_all_its_tries_again() -> None:
+    tried: list[int] = []
+
+    async def body(ctx: Any) -> int:
+        async def flaky() -> int:
+            tried.append(ctx.attempt)
+            if len(tried) < 6:
+                raise OSError("again")
+            return len(tried)
+
+        await ctx.step(int)
+        count: int = await ctx.step(flaky, retry=RetryPolicy(max_attempts=3, initial_seconds=60, jitter=0))
+        return count
+
+    stage = Stage(body, retry=RetryStamp(max_attempts=2, jitter=0))
+    for number in (1, 2):
+        assert isinstance(await stage.life(), Parked)
+        stage.settle("-2", number)
+    first = await stage.life()
+    assert isinstance(first, Retry)
+    assert sorted(first.drop) == [("", 1), ("-2", 1), ("-2", 2)]
+    for number in (1, 2):
+        assert isinstance(await stage.life(), Parked)
+        stage.settle("-2", number)
+    last = await stage.life()
+    assert isinstance(last, Completed) and last.result == b"6"
+    assert tried == [1, 1, 1, 2, 2, 2]

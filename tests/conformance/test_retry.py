@@ -140,6 +140,17 @@ def test_an_error_that_the_body_went_on_after_is_kept() -> None:
     assert to_drop(log) == [("", 2)]
 
 
+def test_a_step_is_dropped_with_the_pauses_between_its_tries() -> None:
+    log = [
+        entry("", 0, "done", 1),
+        entry("-2", 2, "done", 2),
+        entry("-2", 3, "done", 3),
+        entry("", 1, "error", 4),
+    ]
+    assert to_drop(log) == [("", 1), ("-2", 2), ("-2", 3)]
+    assert to_drop([*log, entry("-3", 1, "waiting", 0)]) == []  # the body went on, and its next step pauses
+
+
 def test_an_error_of_a_branch_is_dropped_unless_the_code_around_it_went_on() -> None:
     branches = [entry("0", 0, "done", 1), entry("1", 0, "error", 2), entry("0", 1, "done", 3)]
     assert to_drop(branches) == [("1", 0)]

@@ -31,6 +31,20 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     order: int = 0
 
 
+def pauses(key: tuple[str, int]) -> str:
+    """The branch in which a step's pauses between tries are logged, numbered by the tries made: no code asks there."""
+    path, number = key
+    return f"{path}.{-1 - number}" if path else str(-1 - number)
+
+
+def call_of(branch: str, number: int) -> tuple[str, int]:
+    """(branch, number) of the call that an entry belongs to: its own, or of the step whose pause it is."""
+    if "-" not in branch:
+        return branch, number
+    path, _, back = branch.rpartition("-")
+    return path.rstrip("."), int(back) - 1
+
+
 class ErrorValue(msgspec.Struct, frozen=True):
     """An exception as a value: what a step or a run ended with."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrula.model.step import Entry
+from pyrula.model.step import Entry, call_of, pauses
 from pyrula.store.shard import hold
 from pyrula.store.shard.record import read_log
 from pyrula.store.shard.settle import child_name
@@ -61,7 +61,8 @@ def _ended_badly(tx: Tx, log: Sequence[Entry]) -> frozenset[str]:
 
 
 def to_drop(log: Sequence[Entry], ended_badly: frozenset[str] = frozenset()) -> list[tuple[str, int]]:
-    """(branch, number) of what failed and was the last its branch did: so it is what the body ended with.
+    """(branch, number) of what failed and was the last its branch did: so it is what the body ended with. With the
+    pauses between its tries: a step that is made anew has all of them again.
 
     An error after which the body went on was handled there; dropping it would have the replay go another way
     than the log. `log` is one run's; a wait for a child in `ended_badly` counts as an error.
@@ -72,12 +73,17 @@ def to_drop(log: Sequence[Entry], ended_badly: frozenset[str] = frozenset()) -> 
         if entry.status in ("error", "timeout")
         or (entry.kind == "child" and entry.status == "waiting" and child_name(entry.value) in ended_badly)
     ]
-    return [(entry.branch, entry.number) for entry in bad if not any(_went_on(entry, other) for other in log)]
+    dropped = [
+        (entry.branch, entry.number) for entry in bad if not any(_went_on(entry, other) for other in log)
+    ]
+    pausing = {pauses(key) for key in dropped}
+    return dropped + [(entry.branch, entry.number) for entry in log if entry.branch in pausing]
 
 
 def _went_on(failed: Entry, other: Entry) -> bool:
     """`other` is there because the code that awaited `failed` did not end with it."""
-    if other.branch == failed.branch:
-        return other.number > failed.number
-    encloses = other.branch == "" or failed.branch.startswith(f"{other.branch}.")
+    branch, number = call_of(other.branch, other.number)
+    if branch == failed.branch:
+        return number > failed.number
+    encloses = branch == "" or failed.branch.startswith(f"{branch}.")
     return encloses and failed.order > 0 and other.order > failed.order

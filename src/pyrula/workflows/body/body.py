@@ -11,7 +11,7 @@ from pyrula import ids
 from pyrula.errors import LeaseLost, PyrulaError
 from pyrula.model.outcome import Cancelled, Outcome, Parked, Released
 from pyrula.model.payload import decode
-from pyrula.model.step import Entry, Kind
+from pyrula.model.step import Entry, Kind, call_of, pauses
 from pyrula.policies.retry import NO_RETRY
 from pyrula.store.protocol import Claim
 from pyrula.workflows.body.branches import Branch, Tree
@@ -30,7 +30,7 @@ from pyrula.workflows.body.ending import (
 from pyrula.workflows.body.place import PLACE, BodyClosed, Inside
 from pyrula.workflows.body.port import Port
 from pyrula.workflows.body.redo import Asked, made_anew
-from pyrula.workflows.body.replay import asker, described
+from pyrula.workflows.body.replay import described
 from pyrula.workflows.body.teller import Teller
 from pyrula.workflows.prepare import text
 from pyrula.workflows.workflow import Workflow
@@ -288,7 +288,8 @@ class Body:
         """A logged entry that the body should have asked for: its branch ended undisturbed, or never
         began."""
         for entry in self.teller.log.left():
-            if (entry.branch, entry.number) in self.teller.calls or asker(entry.branch) != entry.branch:
+            place = (entry.branch, entry.number)
+            if place in self.teller.calls or call_of(*place) != place:
                 continue
             branch = self.tree.by_path.get(entry.branch)
             if branch is None or (branch.ended and not branch.cancelled):
@@ -296,8 +297,9 @@ class Body:
         return None
 
     def _failed(self, error: BaseException) -> Outcome:
-        claim, told = self.claim, self.teller.log.told
-        drop = made_anew(marks(error), self._asked, told)
+        claim, log = self.claim, self.teller.log
+        drop = made_anew(marks(error), self._asked, log.told)
+        drop += log.kept_in({pauses(key) for key in drop})  # a step that is made anew has all its tries again
         retry = NO_RETRY if is_final(error) else claim.stamp.retry
         return failed(error_value(error), claim.attempt, retry, ids.chance(), drop)
 

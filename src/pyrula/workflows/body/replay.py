@@ -4,7 +4,7 @@ come."""
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from pyrula.model.step import Entry, Kind
 
@@ -80,6 +80,10 @@ class Log:
         """Whether there is something left that was in the log when the run was claimed."""
         return self._next < len(self._ahead) and self._ahead[self._next][0] <= self._claimed
 
+    def kept_in(self, branches: Container[str]) -> list[Key]:
+        """The places of what is logged in these branches."""
+        return [key for key in self._entries if key[0] in branches]
+
     @property
     def seen(self) -> int:
         """The highest order known here."""
@@ -92,18 +96,6 @@ class Log:
     def has_waiting(self) -> bool:
         """Whether the store may settle something that is not known here yet."""
         return any(entry.status == "waiting" for entry in self._entries.values())
-
-
-def pauses(key: Key) -> str:
-    """The branch in which a step's pauses between tries are logged, numbered by the tries made: no code asks
-    there."""
-    path, number = key
-    return f"{path}.{-1 - number}" if path else str(-1 - number)
-
-
-def asker(branch: str) -> str:
-    """The branch whose code asks for what is logged in `branch`: itself, or the one whose step pauses."""
-    return branch.rpartition("-")[0].rstrip(".") if "-" in branch else branch
 
 
 def described(kind: Kind, name: str, branch: str, number: int) -> str:

@@ -13,12 +13,11 @@ from pyrula import ids
 from pyrula.clock import SECOND
 from pyrula.errors import InvalidPayload
 from pyrula.model.payload import encode
-from pyrula.model.step import Entry
+from pyrula.model.step import Entry, pauses
 from pyrula.policies.retry import RetryStamp
 from pyrula.workflows.body.call import Call
 from pyrula.workflows.body.ending import error_value, is_final
 from pyrula.workflows.body.place import PLACE, BodyClosed, Inside
-from pyrula.workflows.body.replay import pauses
 from pyrula.workflows.retry_after import RetryAfter
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyrula.errors import LeaseLost
 from pyrula.model.outcome import Parked
-from pyrula.model.step import Entry, Kind
+from pyrula.model.step import Entry, Kind, call_of
 from pyrula.workflows.body.branches import Branch, Tree
 from pyrula.workflows.body.call import Call, answer
 from pyrula.workflows.body.place import PLACE
-from pyrula.workflows.body.replay import Key, Log, asker, described
+from pyrula.workflows.body.replay import Key, Log, described
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body
@@ -157,7 +157,7 @@ class Teller:
 
     def _died_before(self, entry: Entry) -> bool:
         """Whether the branch that asked for it was cancelled before it could ask this time."""
-        branch = self._tree.by_path.get(asker(entry.branch))
+        branch = self._tree.by_path.get(call_of(entry.branch, entry.number)[0])
         return branch is not None and branch.ended and branch.cancelled
 
     def _look_for(self, entry: Entry) -> None:
