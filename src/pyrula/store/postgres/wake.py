@@ -73,13 +73,11 @@ class Sleep:
         """Have it known whether this worker has room, within the turn."""
         has_room = len(handed.claims) < request.wanted
         if isinstance(tx, PostgresTx):
-            if (
-                has_room and tx.touched & _WORK
-            ):  # whatever this turn left was looked at by itself: no news, but to be kept
+            if not has_room:
+                tx.touched.add(_LEFT_OVER)
+            elif tx.touched & _WORK:  # it was looked at by itself: no news, but to be kept
                 tx.touched -= _WORK
                 tx.touched.add(_LOOKED_AT)
-            elif not has_room:
-                tx.touched.add(_LEFT_OVER)
             tx.touched |= {_RUNG + workflow for workflow in handed.rung}
         sleeps = has_room and handed.next_in != 0 and not handed.lost
         if sleeps and pid is not None and not self._asleep:
