@@ -307,6 +307,14 @@ def test_wrong_use_is_json_for_programs_too(pyrula, arguments):
     assert json.loads(told.out)["error"]["code"] == "wrong_use"
 
 
+def test_each_command_is_listed_in_one_piece(pyrula, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("TERMINAL_WIDTH", "250")
+    lines = [line for line in pyrula("--help").out.splitlines() if line.startswith("│ ")]
+    assert any(line.startswith("│ demo ") for line in lines)
+    assert [line for line in lines if line.startswith("│   ")] == []  # none goes on in another line
+
+
 def test_it_tells_its_version(pyrula):
     told = pyrula("--version")
     assert (told.code, told.out.split()[0]) == (0, "pyrula")

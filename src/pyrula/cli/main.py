@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Final
 
@@ -39,27 +41,33 @@ def _options(
 ) -> None: ...
 
 
-app.command("demo")(demonstrating.demo)
-app.command("worker")(working.worker)
-app.command("serve")(serve.serve)
-app.command("submit")(submitting.submit)
-app.command("trigger")(submitting.trigger)
-app.command("send-event")(submitting.send_event)
-app.command("runs")(seeing.runs)
-app.command("why")(seeing.why)
-app.command("gates")(seeing.gates)
-app.command("buffers")(seeing.buffers)
-app.command("cancel")(steering.cancel)
-app.command("retry")(steering.retry)
-app.command("flush")(steering.flush)
-app.command("pause")(steering.pause)
-app.command("resume")(steering.resume)
-app.command("override")(steering.override)
-app.command("restamp")(steering.restamp)
+def _command(name: str, does: Callable[..., None]) -> None:
+    """List it by the first paragraph of its help, in one piece: typer would keep the ends of its lines."""
+    first = (inspect.getdoc(does) or "").partition("\n\n")[0]
+    app.command(name, short_help=" ".join(first.split()))(does)
+
+
+_command("demo", demonstrating.demo)
+_command("worker", working.worker)
+_command("serve", serve.serve)
+_command("submit", submitting.submit)
+_command("trigger", submitting.trigger)
+_command("send-event", submitting.send_event)
+_command("runs", seeing.runs)
+_command("why", seeing.why)
+_command("gates", seeing.gates)
+_command("buffers", seeing.buffers)
+_command("cancel", steering.cancel)
+_command("retry", steering.retry)
+_command("flush", steering.flush)
+_command("pause", steering.pause)
+_command("resume", steering.resume)
+_command("override", steering.override)
+_command("restamp", steering.restamp)
 app.add_typer(limiting.limits, name="limits")
-app.command("top")(top.top)
-app.command("check")(auditing.check)
-app.command("migrate")(auditing.migrate)
+_command("top", top.top)
+_command("check", auditing.check)
+_command("migrate", auditing.migrate)
 
 
 def main(arguments: list[str] | None = None) -> None:
