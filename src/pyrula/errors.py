@@ -18,6 +18,7 @@
     │   ├── RunCancelled          run_cancelled          somebody cancelled it
     │   └── RunExpired            run_expired            it did not start in time (`expires_in`)
     ├── StepFailed                step_failed            a recorded error, met again by a replay
+    ├── NoRetry                   no_retry               raised by a body or step: another try is of no use
     ├── NonDeterministicWorkflow  non_deterministic      a replay met another step than the log holds
     ├── SlotDeadlock              slot_deadlock          runs wait for each other's held slots
     ├── LeaseLost                 lease_lost             this worker may not write for it any more
@@ -189,6 +190,13 @@ class NonDeterministicWorkflow(PyrulaError):
     """A replay met another step than the log holds; the message names both."""
 
     code = "non_deterministic"
+
+
+class NoRetry(PyrulaError):
+    """Raise it, or a class of yours that derives from it, in a body or a step: whatever its `retry=`, no other try
+    follows. A step's is `StepFailed` in the body, as any error is, and may be caught there."""
+
+    code = "no_retry"
 
 
 class SlotDeadlock(PyrulaError):

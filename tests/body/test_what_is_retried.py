@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyrula.errors import InvalidParams, PyrulaError, WorkflowNotFound
+from pyrula.errors import InvalidParams, NoRetry, PyrulaError, StepFailed, WorkflowNotFound
 from pyrula.model.outcome import Completed, Failed, Parked, Retry
 from pyrula.policies import Retry as RetryPolicy
 from pyrula.policies.retry import RetryStamp
@@ -78,6 +78,40 @@ async def test_what_was_refused_in_a_step_of_an_earlier_life_is_not_tried_again_
     assert isinstance(await stage.life(), Parked)
     stage.settle("", 1)
     assert isinstance(await stage.life(), Failed)
+
+
+class CardRefused(NoRetry):
+    code = "card_refused"  # it goes by no_retry all the same
+
+
+async def _charge(where: str) -> None:
+    tries.append(where)
+    raise CardRefused("the card is blocked")
+
+
+@pytest.mark.parametrize("in_a_step", [True, False])
+async def test_what_is_said_to_be_final_is_not_tried_again_in_this_life_or_a_later_one(
+    in_a_step: bool,
+) -> None:
+    async def body(ctx: Any) -> None:
+        if not in_a_step:
+            await _charge("body")
+        try:
+            await ctx.step(_charge, "step", retry=RetryPolicy(max_attempts=5, initial_seconds=0.1))
+        except StepFailed:
+            await ctx.sleep(5)
+            raise
+
+    tries.clear()
+    stage = Stage(body, retry=THREE)
+    outcome = await stage.life()
+    if in_a_step:
+        assert isinstance(outcome, Parked)
+        stage.settle("", 1)
+        outcome = await stage.life()
+    assert isinstance(outcome, Failed) and len(tries) == 1
+    if not in_a_step:
+        assert msgspec.json.decode(outcome.error)["code"] == "no_retry"
 
 
 async def test_a_refusal_that_the_body_catches_ends_nothing() -> None:

@@ -12,6 +12,7 @@ from pyrula.errors import (
     InvalidParams,
     InvalidPayload,
     KeyFailed,
+    NoRetry,
     NotJson,
     PayloadTooLarge,
     StepFailed,
@@ -22,8 +23,8 @@ from pyrula.model.step import ErrorValue
 from pyrula.policies.retry import RetryStamp
 from pyrula.workflows.retry_after import RetryAfter
 
-_REFUSED = (ConfigurationError, InvalidPayload)
-_REFUSALS = frozenset(kind.code for kind in (*_REFUSED, NotJson, PayloadTooLarge, InvalidParams, KeyFailed))
+_FINAL = (ConfigurationError, InvalidPayload, NoRetry)
+_FINAL_CODES = frozenset(kind.code for kind in (*_FINAL, NotJson, PayloadTooLarge, InvalidParams, KeyFailed))
 _LONGEST_NAME = 200
 _LONGEST_MESSAGE = 10_000
 _LONGEST_TRACEBACK = 20_000
@@ -37,13 +38,14 @@ def returned(value: object) -> Completed:
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether another try could only meet the same error: pyrula refused what it was given (`ConfigurationError`,
-    `InvalidPayload` and its kin), here or in a step of an earlier life; also if it is one of a group."""
+    """Whether another try could only meet the same error: somebody says so (`NoRetry`), or pyrula refused what it was
+    given (`ConfigurationError`, `InvalidPayload` and its kin), here or in a step of an earlier life; also if it is one
+    of a group."""
     if isinstance(error, BaseExceptionGroup):
         return any(is_final(one) for one in error.exceptions)
     if isinstance(error, StepFailed):
-        return (error.error or {}).get("code") in _REFUSALS
-    return isinstance(error, _REFUSED)
+        return (error.error or {}).get("code") in _FINAL_CODES
+    return isinstance(error, _FINAL)
 
 
 def failed(
@@ -88,7 +90,8 @@ def set_aside(message: str, code: str) -> SetAside:
 
 def error_value(error: BaseException) -> bytes:
     """JSON of an exception: its type, message, code and traceback, each cut where it is endless."""
-    code = getattr(error, "code", None)
+    # By its code a replay knows it again, so a class that derives from it has no other here.
+    code = NoRetry.code if isinstance(error, NoRetry) else getattr(error, "code", None)
     lines = "".join(traceback.format_exception(error)) if error.__traceback__ is not None else None
     value = ErrorValue(
         _text(type(error).__name__, _LONGEST_NAME),
