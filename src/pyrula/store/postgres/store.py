@@ -133,7 +133,7 @@ class PostgresStore(ShardStore):
         return await self._pump("read", "read").run(verb)
 
     async def results(self, run_ids: Sequence[str]) -> list[tuple[str, bytes | None] | None]:
-        return await self._pump("read", "read").run(lambda tx: self._looks.results(tx, run_ids))
+        return await self.read(lambda tx: self._looks.results(tx, run_ids))
 
     async def view(self, verb: Callable[[Tx], T]) -> T:
         """On a connection of its own: a look at 100,000 gates holds up no short read."""
