@@ -14,6 +14,7 @@ from pyrula.model.duration import Duration
 from pyrula.store.open import open_store
 from pyrula.store.protocol import Store
 from pyrula.testing.clock import START, VirtualClock
+from pyrula.testing.patience import Patience
 from pyrula.testing.quiet import quiet
 from pyrula.testing.waiting import waiting_for
 from pyrula.testing.watch import Watched
@@ -162,7 +163,7 @@ class Environment:
         the next.
 
         Raises what a worker died of, and `NotSettled` if a thread, or what begins anew at one moment again and again,
-        goes on in real time for a minute.
+        goes on in real time for a minute while the number of runs that have not ended does not fall.
         """
         target = self.clock.monotonic() + prepare.duration("Environment.advance: seconds", seconds)
         await self.settle()
@@ -230,27 +231,29 @@ class Environment:
 
     async def settle(self) -> None:
         """Return once all that can happen at this instant has happened."""
-        loop = asyncio.get_running_loop()
-        started = loop.time()
+        patience = Patience(self.store, _GIVE_UP_SECONDS)
         while True:
             try:
-                await quiet(_GIVE_UP_SECONDS)
+                await quiet(patience.look_in)
             except TimeoutError:
+                if await patience.goes_on():
+                    continue
                 raise NotSettled(
-                    f"after {_GIVE_UP_SECONDS:g} s of real time there is always more to do at {self.now} s: something "
-                    f"begins anew without time passing, as a body that keeps raising RetryAfter(0)"
-                    f"{await waiting_for(self.client)}"
+                    f"after {patience.spent:.0f} s of real time there is always more to do at {self.now} s, and no "
+                    f"fewer runs are left: something begins anew without time passing, as a body that keeps raising "
+                    f"RetryAfter(0){await waiting_for(self.client)}"
                 ) from None
             self._raise_deaths()
             threads = sum(worker.threads for worker in self.workers)
             if not threads and not self._watched.calls:
                 return
-            if loop.time() - started > _GIVE_UP_SECONDS:
+            if not patience.look_in:
                 calls = sorted(self._watched.calls.values())
-                raise NotSettled(
-                    f"after {_GIVE_UP_SECONDS:g} s of real time the environment is still at work: "
-                    f"{threads} threads of steps, store calls {calls}"
-                )
+                if not await patience.goes_on():
+                    raise NotSettled(
+                        f"after {patience.spent:.0f} s of real time the environment is still at work, and no fewer "
+                        f"runs are left: {threads} threads of steps, store calls {calls}"
+                    )
             await asyncio.sleep(_GLANCE_SECONDS)
 
     async def _move(self, to: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyrula.errors import shown
 from pyrula.workflows.client import WorkflowClient
 
 _MOST = 3
@@ -14,5 +15,5 @@ async def waiting_for(client: WorkflowClient) -> str:
     for state in ("executing", "queued", "parked"):
         for run in await client.runs(state=state, limit=_MOST):
             why = (await client.why(run.run_id))["text"]
-            found.append(f"; run {run.run_id!r} of {run.workflow!r}: {why.rstrip('.')}")
+            found.append(f"; run {shown(run.run_id)} of {shown(run.workflow)}: {why.rstrip('.')}")
     return "".join(found)
