@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 import secrets
+from hashlib import blake2b
+from typing import Final
 
 # Crockford's base 32: sorts as it counts, and has no letters that are mistaken for digits.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME, _SHARD, _CHANCE = 10, 2, 14
 MAX_SHARDS = 1024
+LONGEST: Final = 500
+"""Bytes of a run id, also of one that a user chose."""
+_HEAD, _DIGEST = 64, 16
 
 
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -30,6 +35,17 @@ def shard_of(run_id: str) -> int | None:
     if len(run_id) != _TIME + _SHARD + _CHANCE or any(c not in _ALPHABET for c in run_id):
         return None
     return _ALPHABET.index(run_id[_TIME]) * 32 + _ALPHABET.index(run_id[_TIME + 1])
+
+
+def child_id(parent: str, place: str) -> str:
+    """The id of the run that `parent` submits at `place` of its body, the same at each replay. It names all its
+    ancestors while they fit; after that, how the first of them is called and a digest of them all, so that a line
+    of runs of which each submits the next one has no end.
+    """
+    whole = f"{parent}/{place}"
+    if len(whole.encode()) <= LONGEST:
+        return whole
+    return f"{whole[:_HEAD]}~{blake2b(whole.encode(), digest_size=_DIGEST).hexdigest()}"
 
 
 def incarnation() -> str:

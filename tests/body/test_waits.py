@@ -12,6 +12,8 @@ from pyrula.errors import RunCancelled, RunExpired, RunFailed, SlotDeadlock
 from pyrula.model.outcome import Completed, Failed, Parked, Released, Retry
 from pyrula.model.step import Entry
 from pyrula.policies.retry import RetryStamp
+from pyrula.testing import Environment
+from pyrula.workflows import Registry, workflow
 from tests.body.stage import Stage, result
 
 
@@ -97,6 +99,29 @@ async def test_a_retried_parent_submits_its_failed_child_again_under_another_id(
     assert isinstance(outcome, Retry) and outcome.drop == (("", 0),)
     await stage.life()
     assert [child[0] for child in stage.children] == ["run-1/:0", "run-1/:0@2"]
+
+
+async def test_a_line_of_runs_of_which_each_submits_the_next_one_has_no_end() -> None:
+    registry = Registry()
+
+    @workflow(registry=registry)
+    async def link(ctx: Any, left: int) -> list[str]:
+        if not left:
+            return []
+        first = await ctx.run_child("link", {"left": 0}, delay=1)
+        assert first == []
+        return [await ctx.start_child("link", {"left": left - 1})]
+
+    async with Environment(workflows=registry) as env:
+        run_id = await env.client.submit("link", {"left": 300}, run_id="ä" * 250)  # as long as an id may be
+        seen = []
+        while run_id:
+            seen.append(run_id)
+            run_id = next(iter(await env.until(env.client.result(run_id))), "")
+        assert len(seen) == 301 == len(set(seen))
+        assert {len(child.encode()) <= 500 and child.startswith("ä" * 64) for child in seen} == {True}
+        ended = await env.client.runs(limit=1000)
+        assert len(ended) == 601 and {run.state for run in ended} == {"completed"}
 
 
 async def test_a_run_does_not_park_while_a_branch_works_and_its_waits_are_stored() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from pyrula.errors import InvalidPayload, NotJson, shown
+from pyrula.ids import LONGEST
 from pyrula.model.duration import Duration, at_least_0_us, positive_us
 from pyrula.model.payload import MAX_PAYLOAD, encode
 from pyrula.policies.key import storable, text_of
@@ -19,7 +20,6 @@ from pyrula.store.protocol import Submission, TriggerEvent
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_LONGEST_ID: Final = 500
 _LONGEST_WAIT: Final = 1 << 60
 
 T = TypeVar("T")
@@ -102,11 +102,9 @@ def named(what: str, value: object) -> str:
     """`value`, if it is an id: text of 1 to 500 bytes without control characters. Raises `InvalidPayload`."""
     if not isinstance(value, str):
         raise InvalidPayload(f"{what} is {shown(value)}, a {type(value).__name__}; it must be a str")
-    readable = value.isprintable() and len(value.encode(errors="replace")) <= _LONGEST_ID
+    readable = value.isprintable() and len(value.encode(errors="replace")) <= LONGEST
     if not value or not readable:
-        raise InvalidPayload(
-            f"{what} is {shown(value)}; it must be printable text of 1 to {_LONGEST_ID} bytes"
-        )
+        raise InvalidPayload(f"{what} is {shown(value)}; it must be printable text of 1 to {LONGEST} bytes")
     return value
 
 

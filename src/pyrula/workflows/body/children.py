@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from pyrula.ids import child_id
 from pyrula.model.duration import Duration
 from pyrula.model.payload import encode
 from pyrula.model.step import Entry
@@ -78,7 +79,7 @@ async def _submit(
     another."""
     claim = body.claim
     branch, number = call.key
-    usual = f"{claim.run_id}/{branch}:{number}" + (f"@{claim.attempt}" if claim.attempt > 1 else "")
+    usual = child_id(claim.run_id, f"{branch}:{number}" + (f"@{claim.attempt}" if claim.attempt > 1 else ""))
     given = options.pop("run_id", None)
     run_id = usual if given is None else named("child: run_id", given)
     place = PLACE.set(Inside(body, call.name, ""))
