@@ -2,7 +2,8 @@ import pytest
 
 from pyrula.clock import SECOND
 from pyrula.errors import LeaseLost
-from pyrula.model.outcome import Completed
+from pyrula.model.lease import Lease
+from pyrula.model.outcome import Completed, Outcome, Parked
 from pyrula.model.step import Entry
 from pyrula.policies.limit import Limit
 from pyrula.testing.clock import VirtualClock
@@ -131,6 +132,22 @@ async def test_a_childs_end_wakes_its_parent_with_what_it_ended_with(hands: Hand
     (entry,) = hands.executing["q"].log
     assert entry.status == "error"
     assert b"too bad" in (entry.value or b"") and b"run_failed" in (entry.value or b"")
+
+
+@pytest.mark.parametrize("parent_first", [True, False])
+async def test_a_child_that_ends_in_the_turn_in_which_its_parent_parks_again_wakes_it(
+    hands: Hands, parent_first: bool
+) -> None:
+    await started(hands, "p")
+    for run_id in ("c", "d"):
+        await hands.submit("w", run_id, parent="p")
+    await hands.turn()
+    await hands.park("p", child(0, "c", branch="0"), child(0, "d", branch="1"))
+    assert await hands.end("c") == ["p"]
+    leases = {run_id: hands.executing.pop(run_id).lease for run_id in ("p", "d")}
+    ends: list[tuple[Lease, Outcome]] = [(leases["p"], Parked(())), (leases["d"], Completed(b"42"))]
+    assert await hands.turn(outcomes=ends if parent_first else ends[::-1]) == ["p"]
+    assert [entry.value for entry in hands.executing["p"].log] == [b"null", b"42"]
 
 
 async def test_a_wait_for_a_run_that_is_not_there_is_an_error_and_no_hang(hands: Hands) -> None:

@@ -55,9 +55,7 @@ def hand_in(
         return (), Counter()
     held = _take_leases(tx, incarnation, [lease for lease, _ in outcomes])
     live = [(held[lease.seq], outcome) for lease, outcome in outcomes if lease.seq in held]
-    ended = [(lease, end) for lease, outcome in live if (end := _end(lease, outcome, worker_id)) is not None]
-    freed = leave(tx, [lease for lease, _ in ended], ended=True)
-    finish_all(tx, sorted([end for _, end in ended], key=itemgetter(0)))
+    freed: Counter[bytes] = Counter()
     going_on: dict[type[Outcome], list[tuple[Held, Any]]] = {}
     for lease, outcome in live:
         if type(outcome) in _GO_ON and not lease.signal & CANCEL:
@@ -65,6 +63,10 @@ def hand_in(
     for kind, some in going_on.items():
         freed += leave(tx, [lease for lease, _ in some], ended=False)
         _GO_ON[kind](tx, some)
+    # After those that park: an end wakes the parent that parks in this very turn, which has no lease to be told by.
+    ended = [(lease, end) for lease, outcome in live if (end := _end(lease, outcome, worker_id)) is not None]
+    freed += leave(tx, [lease for lease, _ in ended], ended=True)
+    finish_all(tx, sorted([end for _, end in ended], key=itemgetter(0)))
     return tuple(lease for lease, _ in outcomes if lease.seq not in held), freed
 
 
