@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pyrula.model.gate import FOREVER
+from pyrula.model.gate import FOREVER, WaitKey
 from pyrula.policies import tokens
 from pyrula.policies.declared import from_json
 from pyrula.policies.stamp import Stamp, gate_id
@@ -18,6 +18,7 @@ from pyrula.store.protocol import Gate, Pause
 from pyrula.store.shard.inside import holders
 from pyrula.store.shard.instants import instant
 from pyrula.store.shard.overrides import Number, Overrides
+from pyrula.store.shard.rows import BEFORE_ALL, place_of
 from pyrula.store.shard.tx import Tx
 
 KINDS: Final = ("limit", "rate", "limit")
@@ -181,12 +182,19 @@ def numbers(tx: Tx, counters: Sequence[tuple[Counter, int]]) -> dict[bytes, Numb
         gate.id: declared[gate.name, gate.kind] for gate, _ in counters if (gate.name, gate.kind) in declared
     }
     names = {gate.id: (gate.name, gate.kind) for gate, queued in counters if queued}
-    for id, stamp in tx.match("counters.first", [(id,) for id in names]):
-        its: dict[tuple[str, str], Number] = {
-            (gate.name, gate.kind): gate.number for gate in Stamp.decode(stamp).gates
-        }
-        if names[id] in its:
-            found[id] = its[names[id]]
+    lines = tx.match("loader.lines", [(id,) for id in names])
+    lanes: dict[bytes, WaitKey] = {}  # by gate the first of its lines' first ones
+    for row in tx.match("loader.waiting", [(*line, *BEFORE_ALL, 1) for line in lines]):
+        place = place_of(row)
+        lanes[row[7]] = min(place, lanes.get(row[7], place))
+    # A lane's row tells its head's number as of the last turn: a restamp may have come since.
+    stamps: dict[bytes, bytes] = dict(
+        tx.match("counters.stamp", sorted({(place[3],) for place in lanes.values()}))
+    )
+    for id, (*_, lane) in lanes.items():
+        for gate in Stamp.decode(stamps[lane]).gates if lane in stamps else ():
+            if (gate.name, gate.kind) == names[id]:
+                found[id] = gate.number
     return found
 
 

@@ -203,7 +203,7 @@ class ShardLoader:
     def waiting(self, asks: Sequence[WaitingAsk]) -> Sequence[Sequence[tuple[Lane, Unit]]]:
         params = []
         for gate, workflow, stamp, after, n in asks:
-            params.append((gate, workflow, rows.number_text(stamp), *(after or (0, 0, 0, b"")), n))
+            params.append((gate, workflow, rows.number_text(stamp), *(after or rows.BEFORE_ALL), n))
         found = [row for ask in params if ask[0] in self._few for row in _next(self._few[ask[0]], ask)]
         found += self._tx.match("loader.waiting", [ask for ask in params if ask[0] not in self._few])
         answers: dict[tuple[bytes, str, str], list[tuple[Lane, Unit]]] = {ask[:3]: [] for ask in params}
@@ -249,7 +249,5 @@ class ShardLoader:
 def _next(waiting: Sequence[Row], ask: Row) -> list[Row]:
     """Of all lanes that wait at a gate what "loader.waiting" answers for these parameters of it."""
     _, workflow, stamp, *after, n = ask
-    line = [
-        (row[3], row[8], row[9], row[0], row) for row in waiting if (row[2], row[10]) == (workflow, stamp)
-    ]
-    return [row for *place, row in sorted(line) if place > after][:n]
+    line = [(rows.place_of(row), row) for row in waiting if (row[2], row[10]) == (workflow, stamp)]
+    return [row for place, row in sorted(line) if place > tuple(after)][:n]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Final
 
 import msgspec
 
@@ -40,6 +41,15 @@ def number_text(number: Number) -> str:
 def number_of(text: str) -> Number:
     """What `number_text` wrote."""
     return _decode_number(text)
+
+
+BEFORE_ALL: Final[WaitKey] = (0, 0, 0, b"")
+"""A place before all in line."""
+
+
+def place_of(row: Row) -> WaitKey:
+    """The place in its line of a lane that waits."""
+    return (row[3], row[8], row[9], row[0])
 
 
 def lane_row(lane: Lane, plan: bytes) -> Row:
