@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyrula.errors import InvalidPayload
 from pyrula.testing import Environment
 from pyrula.workflows import Registry, RunFailed, workflow
 
@@ -47,6 +48,21 @@ async def test_a_name_that_no_log_can_hold_fails_its_run_and_holds_up_no_other(c
         with pytest.raises(RunFailed, match=r"InvalidPayload|NotJson"):
             await env.client.result(run_id)
         assert await env.store.check() == []
+
+
+@pytest.mark.parametrize("name", ["", "e" * 501, "ä" * 251, "two\nlines"])
+async def test_an_event_that_nobody_can_send_is_not_waited_for(name: str) -> None:
+    registry = Registry()
+
+    @workflow(registry=registry)
+    async def asks(ctx: Any) -> None:
+        await ctx.wait_for_event(name)
+
+    async with Environment(workflows=registry) as env:
+        with pytest.raises(InvalidPayload, match="send_event: name"):
+            await env.client.send_event("run", name)
+        with pytest.raises(RunFailed, match=r"ctx\.wait_for_event: the name"):
+            await env.until(env.client.execute("asks"))
 
 
 async def test_an_error_of_any_message_and_code_can_be_kept() -> None:

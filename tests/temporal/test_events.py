@@ -6,7 +6,6 @@ from pyrula.limiters import TaskCounter, WaitStarted, WaitStopped
 from pyrula.temporal import WorkerLimiter
 from tests.temporal.support import fan_out, name, running
 
-
 KIND = "activity_regular"
 
 

@@ -20,6 +20,7 @@ from pyrula.workflows.body.children import SubmitOptions, run_child, start_child
 from pyrula.workflows.body.place import PLACE, Inside
 from pyrula.workflows.body.steps import Work, name_of, run_step
 from pyrula.workflows.named import A, Named
+from pyrula.workflows.prepare import named
 
 if TYPE_CHECKING:
     from pyrula.workflows.body.body import Body
@@ -161,7 +162,7 @@ class Context:
         timeout: seconds or a timedelta; raises TimeoutError after it.
         """
         limit = None if timeout is None else max(0, _duration("ctx.wait_for_event: timeout", timeout, to_us))
-        return await self._body.wait("event", name, limit)
+        return await self._body.wait("event", named("ctx.wait_for_event: the name", name), limit)
 
     async def run_child(
         self,
