@@ -6,7 +6,7 @@ import gc
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -25,21 +25,43 @@ _CHECKPOINT_PAGES = 4096
 _STATEMENTS = 128
 """Prepared statements that are kept: more than turns use, and few, as the driver looks through them for every row."""
 
-_WRITES = re.compile(r"\b(?:INTO|UPDATE|DELETE\s+FROM)\s+(?:lanes|units|gates)\b")
-"""Of statements that may write a lane, a unit or a gate."""
+_WRITES_FLOOR = re.compile(r"\b(?:INTO|UPDATE|DELETE\s+FROM)\s+(?:lanes|units|gates)\b")
 _WRITES_A_GATE = re.compile(r"^UPDATE\s+gates\s[^;]*\sWHERE id = \?1\s*$", re.MULTILINE)
-"""Of those that write the gate which is their first parameter, and nothing else of these."""
+_TAKES_ALL = re.compile(r"\bjson_each\(\?1\)")
 _GATES = 4096
 """Gates written that are told apart."""
-_TAKES_ALL = re.compile(r"\bjson_each\(\?1\)")
-"""Of those that take the one parameter of each row at once, as JSON: a row of its own costs the driver a µs."""
 _json = msgspec.json.Encoder().encode
 Verb = Callable[[Tx], T]
 
 
+class _Block(NamedTuple):
+    """A statement. floor: it may write a lane, a unit or a gate; a_gate: of these the one gate that is its first
+    parameter; all_at_once: it takes the one parameter of each row in one JSON array, as a row of its own costs the
+    driver a µs; answer: what stands in for RETURNING.
+    """
+
+    sql: str
+    floor: bool
+    a_gate: bool
+    all_at_once: bool
+    answer: Callable[[SqliteTx, Sequence[Row]], list[Row]] | None
+
+
 @cache
-def _blocks_like(pattern: re.Pattern[str]) -> frozenset[str]:
-    return frozenset(block for block, sql in statements("pyrula.store.sqlite").items() if pattern.search(sql))
+def _blocks() -> dict[str, _Block]:
+    # With RETURNING, SQLite keeps a copy of each page that a row changes until that row is done, as in case that it
+    # fails (2.5 µs a row): what comes of the rows of a run is looked up once for all.
+    apart = {"submit.run": SqliteTx._submit, "finish.run": SqliteTx._finish}
+    return {
+        address: _Block(
+            sql,
+            _WRITES_FLOOR.search(sql) is not None,
+            _WRITES_A_GATE.search(sql) is not None,
+            _TAKES_ALL.search(sql) is not None,
+            apart.get(address),
+        )
+        for address, sql in statements("pyrula.store.sqlite").items()
+    }
 
 
 class SqliteTx:
@@ -47,26 +69,12 @@ class SqliteTx:
     changes with each statement of this one that writes lanes, units or gates, other than the ones in `gates_written`,
     and when such are taken back."""
 
-    __slots__ = (
-        "_connection",
-        "_cursor",
-        "_floor",
-        "_one_gate",
-        "_sql",
-        "_takes_all",
-        "gates_written",
-        "now",
-        "others_wrote",
-        "wall",
-        "wrote",
-    )
+    __slots__ = ("_blocks", "_connection", "_cursor", "gates_written", "now", "others_wrote", "wall", "wrote")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
-        self._sql = statements("pyrula.store.sqlite")
-        self._floor, self._one_gate = _blocks_like(_WRITES), _blocks_like(_WRITES_A_GATE)
-        self._takes_all = _blocks_like(_TAKES_ALL)
+        self._blocks = _blocks()
         self.gates_written: set[bytes] = set()
         self.now = self.wall = self.others_wrote = self.wrote = 0
 
@@ -88,18 +96,19 @@ class SqliteTx:
     def many(self, block: str, params: Sequence[Row]) -> None:
         if not params:
             return
-        if block in self._one_gate and len(self.gates_written) < _GATES:
+        statement = self._blocks[block]
+        if statement.a_gate and len(self.gates_written) < _GATES:
             self.gates_written.update([row[0] for row in params])
-            self._cursor.executemany(self._sql[block], params).fetchall()
+            self._cursor.executemany(statement.sql, params).fetchall()
         else:
             self._all(block, params)
 
     def match(self, block: str, params: Iterable[Row]) -> list[Row]:
-        apart = _ANSWERED_APART.get(block)
-        return self._all(block, params) if apart is None else apart(self, list(params))
+        answer = self._blocks[block].answer
+        return self._all(block, params) if answer is None else answer(self, list(params))
 
     def _all(self, block: str, params: Iterable[Row]) -> list[Row]:
-        if block in self._takes_all:
+        if self._blocks[block].all_at_once:
             return self.rows(block, _json([param for (param,) in params]).decode())
         return self._cursor.executemany(self._text(block), params).fetchall()
 
@@ -114,17 +123,10 @@ class SqliteTx:
         return children
 
     def _text(self, block: str) -> str:
-        if block in self._floor:
+        statement = self._blocks[block]
+        if statement.floor:
             self.wrote += 1
-        return self._sql[block]
-
-
-_ANSWERED_APART: dict[str, Callable[[SqliteTx, Sequence[Row]], list[Row]]] = {
-    "submit.run": SqliteTx._submit,
-    "finish.run": SqliteTx._finish,
-}
-"""Statements of which what they return is looked up once for all rows: with RETURNING, SQLite keeps a copy of each page
-that a row changes until that row is done, as in case that it fails (2.5 µs a row)."""
+        return statement.sql
 
 
 class Seen:
@@ -174,7 +176,7 @@ class Connection:
         if not self._pragma("table_info(meta)"):
             with self._db:
                 if not self._pragma("table_info(meta)"):
-                    self._db.execute(self._tx._sql["schema.schema"])
+                    self._db.execute(statements("pyrula.store.sqlite")["schema.schema"])
                     wall = self._clock.wall()
                     self._tx.run("connection.create", VERSION, store, shard, shards, wall)
         row = self._tx.row("connection.identity")
