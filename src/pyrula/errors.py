@@ -38,6 +38,7 @@ and lives in `pyrula.workflows`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 
@@ -260,6 +261,13 @@ def shown(value: object, width: int = 80) -> str:
     except Exception:  # an object under suspicion may have a broken repr, and an int may have too many digits
         text = f"<{type(value).__name__}>"
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def listed(names: Iterable[str], most: int = 10) -> str:
+    """Names as an error message lists them: the first of them, and how many there are more."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(map(shown, every[:most])) + more
 
 
 def missing(what: str, error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:

@@ -1,12 +1,14 @@
 """What a call refuses before anything is stored."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
 from pyrula.errors import ConfigurationError, InvalidPayload, NotJson
 from pyrula.testing import Environment
-from pyrula.workflows import Registry, prepare
+from pyrula.workflows import Context, Registry, prepare, workflow
 from pyrula.workflows.client import steering
 
 HALF_SECOND = 500_000
@@ -124,6 +126,47 @@ async def test_what_is_no_name_is_refused_at_the_call_and_disturbs_nobody_who_wa
         for call in calls:
             with pytest.raises(InvalidPayload):
                 await call
+
+
+class Name(str):
+    """Text of a class of the caller's own, as pathlib's or an enum's members are."""
+
+    def __str__(self) -> str:
+        return "something else"
+
+
+async def test_a_name_of_a_class_of_its_own_is_its_text_and_disturbs_nobody_who_waits():
+    registry = Registry()
+
+    @workflow(registry=registry)
+    async def work(ctx: Context) -> str:
+        await env.sleep(5)
+        return str(ctx.run_id)
+
+    async with Environment(workflows=registry) as env:
+        for run_id in ("other", Name("named")):
+            answered = await env.client.submit("work", run_id=run_id)
+            assert (type(answered), answered) == (str, str.__str__(run_id))
+        results = asyncio.gather(*(env.client.result(run_id) for run_id in ("other", Name("named"))))
+        assert await env.until(results) == ["other", "named"]
+
+
+@pytest.mark.parametrize("timeout", [-1, True, "5", float("nan")])
+async def test_a_run_is_not_submitted_whose_result_cannot_be_waited_for(timeout):
+    registry = Registry()
+
+    @workflow(registry=registry)
+    async def work(ctx: Context) -> None: ...
+
+    async with Environment(workflows=registry) as env:
+        with pytest.raises(InvalidPayload, match="execute: timeout is"):
+            await env.client.execute("work", timeout=timeout)
+        assert await env.client.runs() == []
+
+
+def test_an_override_that_is_no_number_is_refused_whatever_its_comparisons_raise():
+    with pytest.raises(ConfigurationError, match=r"override of Limit\.max is Decimal\('sNaN'\)"):
+        steering.limit_number("gate", Decimal("sNaN"))
 
 
 async def test_one_value_where_several_belong_is_refused():

@@ -177,7 +177,9 @@ def test_a_time_zone_exists(tz):
     refusal(Cron("0 9 * * *", tz), "tz")
 
 
-@pytest.mark.parametrize("params", [None, [], "a", {"a": b""}, {1: 2}, {"a": NAN}], ids=of_kind)
+@pytest.mark.parametrize(
+    "params", [None, [], "a", {"a": b""}, {1: 2}, {"a": NAN}, {"a": "x" * (1 << 20)}], ids=of_kind
+)
 def test_the_params_of_a_schedule_are_a_json_object(params):
     for schedule in (Cron("0 9 * * *", params=params), Every(5, params)):
         with pytest.raises(ConfigurationError, match=rf"workflow 'sync': {type(schedule).__name__}\.params"):

@@ -83,6 +83,13 @@ def test_a_key_function_that_raises_is_named_with_its_error():
     assert isinstance(failed.value.__cause__, KeyError)
 
 
+def test_what_is_no_key_is_named_with_its_workflow_where_there_is_one():
+    for workflow, where in (("", ""), ("sync", "workflow 'sync': ")):
+        with pytest.raises(KeyFailed) as failed:
+            text_of({1}, "key", workflow)
+        assert str(failed.value).startswith(f"{where}key is {{1}}, a set")
+
+
 def test_a_key_function_cannot_change_the_params():
     params = {"tenant": "a"}
     resolve(lambda p: p.pop("tenant"), params)

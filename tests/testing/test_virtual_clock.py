@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pyrula.testing import VirtualClock
+from pyrula.workflows import ConfigurationError
 
 SECOND = 1_000_000
 
@@ -19,6 +20,12 @@ async def test_time_stands_still_until_it_is_moved():
     clock.move(5 * SECOND)
     assert clock.now == 5.0
     assert clock.wall() == before[1] + 5 * SECOND
+
+
+@pytest.mark.parametrize("start", [None, 0, "2026-01-05", datetime(2026, 1, 5)])
+def test_a_clock_starts_at_an_instant(start):
+    with pytest.raises(ConfigurationError, match=r"VirtualClock: start is .*; it must be an aware datetime"):
+        VirtualClock(start)
 
 
 async def test_sleepers_wake_at_their_own_times_and_in_their_order():

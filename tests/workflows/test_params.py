@@ -83,6 +83,7 @@ def of(annotation: Any) -> Signature:
         ({"tenant_id": "a", "tenant": "b"}, "the body takes no 'tenant'; it takes"),
         ({"tenant": "a", "x": 1}, "the body takes no 'tenant', 'x' and 'tenant_id' must be given"),
         ({"tenant_id": "a", "ctx": 1}, "the body takes no 'ctx'"),
+        ({f"k{i:03}": i for i in range(500)}, "'k008', 'k009' and 490 more and 'tenant_id' must be given"),
         ({"tenant_id": 5}, "params.tenant_id: expected str, got int; it was given 5"),
         ({"tenant_id": None}, "params.tenant_id: expected str, got null"),
         ({"tenant_id": "a", "amount": "1"}, "params.amount: expected int, got str; it was given '1'"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pyrula.errors import KeyFailed, KeyNeedsCode, shown
+from pyrula.errors import KeyFailed, KeyNeedsCode, listed, shown
 from pyrula.model.payload import canonical
 from pyrula.policies.check import refusal
 
@@ -65,7 +65,7 @@ def resolve(key: Key | KeyElsewhere, params: Mapping[str, Any], workflow: str = 
     except Exception as error:
         raise KeyFailed(
             f"workflow {workflow!r}: key function {name_of(key)} raised {type(error).__name__}: {error}; the "
-            f"params given were {', '.join(params) or 'none'}. Nothing was submitted; let it answer for those"
+            f"params given were {listed(params) or 'none'}. Nothing was submitted; let it answer for those"
         ) from error
     return text_of(value, f"key function {name_of(key)}", workflow)
 
@@ -76,6 +76,7 @@ def text_of(value: object, what: str = "key", workflow: str = "") -> str:
         return ""
     if type(value) is str:
         return value
+    whose = f"workflow {workflow!r}: {what}" if workflow else what
     try:
         if isinstance(value, (list, tuple, dict)):
             return canonical(list(value) if isinstance(value, tuple) else value, "value").decode()
@@ -84,10 +85,10 @@ def text_of(value: object, what: str = "key", workflow: str = "") -> str:
         if isinstance(value, (int, float)) or type(value).__str__ is not object.__str__:
             return str(value)
     except Exception as error:  # a __str__ may raise anything
-        raise KeyFailed(f"workflow {workflow!r}: {what} is {shown(value)}: {error}") from error
+        raise KeyFailed(f"{whose} is {shown(value)}: {error}") from error
     raise KeyFailed(
-        f"workflow {workflow!r}: {what} is {shown(value)}, a {type(value).__name__}, which has no text of "
-        "its own; return a str, a number, a list or a dict"
+        f"{whose} is {shown(value)}, a {type(value).__name__}, which has no text of its own; give a str, a number, "
+        "a list or a dict"
     )
 
 

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from pyrula.errors import ConfigurationError, NotJson, shown
+from pyrula.errors import ConfigurationError, NotJson, PayloadTooLarge, shown
 from pyrula.model.duration import Duration, to_us
-from pyrula.model.payload import check_json
+from pyrula.model.payload import encode
 from pyrula.policies.check import check_duration, refusal
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,12 +119,12 @@ def tick_name(wall_us: int) -> str:
 
 
 def check_params(workflow: str, argument: str, params: object) -> None:
-    """Raise `ConfigurationError` unless `params` is a JSON object."""
+    """Raise `ConfigurationError` unless `params` is a JSON object that a run may have."""
     if not isinstance(params, Mapping):
         raise refusal(workflow, argument, params, "a dict of the body's parameters")
     try:
-        check_json(dict(params), argument)
-    except NotJson as error:
+        encode(dict(params), argument)
+    except (NotJson, PayloadTooLarge) as error:
         raise ConfigurationError(f"workflow {shown(workflow)}: {error}") from None
 
 

@@ -7,7 +7,7 @@ import heapq
 from datetime import UTC, datetime, timedelta
 
 from pyrula.clock import SECOND
-from pyrula.errors import InvalidPayload, shown
+from pyrula.errors import InvalidPayload, expect, shown
 from pyrula.model.duration import Duration, to_us
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -24,6 +24,11 @@ class VirtualClock:
 
     def __init__(self, start: datetime = START) -> None:
         self._monotonic = 0
+        given: object = start  # a caller without a type checker may give anything
+        aware = isinstance(given, datetime) and given.utcoffset() is not None
+        expect(
+            "VirtualClock: start", start, aware, "an aware datetime, such as datetime(2026, 1, 5, tzinfo=UTC)"
+        )
         self._wall_offset = (start - _EPOCH) // timedelta(microseconds=1)
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._number = 0

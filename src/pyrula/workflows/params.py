@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pyrula.errors import ConfigurationError, ConfigurationWarning, InvalidParams, shown
+from pyrula.errors import ConfigurationError, ConfigurationWarning, InvalidParams, listed, shown
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -87,7 +87,7 @@ class Signature:
         known = {parameter.name for parameter in self.parameters}
         unknown = [] if self.open else sorted(given - known)
         missing = [p.name for p in self.parameters if p.required and p.name not in given]
-        told = [f"the body takes no {', '.join(map(repr, unknown))}"] if unknown else []
+        told = [f"the body takes no {listed(unknown)}"] if unknown else []
         told += [f"{', '.join(map(repr, missing))} must be given"] if missing else []
         if not told:
             return None

@@ -105,7 +105,7 @@ def named(what: str, value: object) -> str:
     readable = value.isprintable() and len(value.encode(errors="replace")) <= LONGEST
     if not value or not readable:
         raise InvalidPayload(f"{what} is {shown(value)}; it must be printable text of 1 to {LONGEST} bytes")
-    return value
+    return _plain(value)
 
 
 def text(what: str, value: object) -> str:
@@ -123,7 +123,12 @@ def text(what: str, value: object) -> str:
         raise InvalidPayload(
             f"{what} is {shown(value)}; a NUL is in no name and no id: leave it out, or write it such as %00"
         )
-    return value
+    return _plain(value)
+
+
+def _plain(value: str) -> str:
+    """The text itself, without the class of a caller's own that it came as: drivers and encoders know only str."""
+    return str.__str__(value)
 
 
 def several(what: str, values: Any) -> list[Any]:

@@ -135,7 +135,7 @@ class Registry:
         if found is None:
             names = ", ".join(sorted(self._workflows)) or "none"
             raise WorkflowNotFound(
-                f"no workflow {name!r} is declared here (declared: {names}); import the module that does"
+                f"no workflow {shown(name)} is declared here (declared: {names}); import the module that does"
             )
         return found
 
@@ -197,7 +197,9 @@ def workflow(
     never receive. (Seed: flow-control.)
     """
     if isinstance(body, str):
-        raise ConfigurationError(f"@workflow({body!r}): a name is given as name=: @workflow(name={body!r})")
+        raise ConfigurationError(
+            f"@workflow({shown(body)}): a name is given as name=: @workflow(name={shown(body)})"
+        )
     if body is None:
         return functools.partial(_decorate, name=name, registry=registry, **policies)
     return _decorate(body, name=name, registry=registry, **policies)

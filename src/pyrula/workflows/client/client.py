@@ -146,9 +146,8 @@ class WorkflowClient:
         run_at: datetime | None = None,
         expires_in: Duration | None = None,
     ) -> A:
-        """Submit a run and wait for its result. Raises like `submit` and `result`; a wait that times out
-        ends no run.
-        """
+        """Submit a run and wait for its result. Raises like both; a wait that times out ends no run."""
+        within = None if timeout is None else prepare.duration("execute: timeout", timeout)
         submitted = await self.submit(
             workflow,
             params,
@@ -158,7 +157,7 @@ class WorkflowClient:
             run_at=run_at,
             expires_in=expires_in,
         )
-        answer: A = await self.result(submitted, timeout)
+        answer: A = await self._result(submitted, within)
         return answer
 
     async def result(self, run_id: str, timeout: Duration | None = None) -> Any:
@@ -168,7 +167,10 @@ class WorkflowClient:
         `RunCancelled`, `RunExpired`, `RunNotFound`, and TimeoutError, after which the run goes on.
         """
         within = None if timeout is None else prepare.duration("result: timeout", timeout)
-        found = await self._waits.ended(prepare.text("result: run_id", run_id), within)
+        return await self._result(prepare.text("result: run_id", run_id), within)
+
+    async def _result(self, run_id: str, within: int | None) -> Any:
+        found = await self._waits.ended(run_id, within)
         if found is None:
             run = await self.get(run_id)
             raise TimeoutError(

@@ -19,7 +19,7 @@ _CURSOR: Final = re.compile(r"[0-9]{0,18}(\.[0-9]{0,18})*", re.ASCII)
 
 def limit_number(gate: str, max: int) -> int:
     """The number of an override of a Limit. Raises `ConfigurationError`."""
-    if max == 0 and not isinstance(max, bool):
+    if type(max) is int and max == 0:
         raise ConfigurationError(
             f"gate {shown(gate)}: max is 0; it must be at least 1: to start nothing, pause the gate"
         )

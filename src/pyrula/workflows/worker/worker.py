@@ -29,6 +29,7 @@ from pyrula.workflows.workflow import Registry, Workflow, check_registry, defaul
 _log = logging.getLogger("pyrula.worker")
 _UNCHANGED: Final[Any] = object()
 _SHORTEST_LEASE: Final = 100_000
+_MOST_RUNS: Final = 1_000_000_000
 
 
 class WorkerStats(NamedTuple):
@@ -93,8 +94,8 @@ class Worker:
         expect("Worker: tracer", tracer, traces, "a tracer (pyrula.telemetry.otel.Tracing()), or None")
         expect("Worker: heartbeat", heartbeat, isinstance(heartbeat, bool), "True or False")
         expect("Worker: streams", streams, isinstance(streams, bool), "True or False")
-        if not _whole(max_concurrent_runs):
-            raise _refusal("max_concurrent_runs", max_concurrent_runs, "an int, 1 or more")
+        if not _whole(max_concurrent_runs) or max_concurrent_runs > _MOST_RUNS:
+            raise _refusal("max_concurrent_runs", max_concurrent_runs, f"an int from 1 to {_MOST_RUNS}")
         lease = _duration("lease_seconds", lease_seconds, positive_us)
         if lease < _SHORTEST_LEASE:
             raise _refusal("lease_seconds", lease_seconds, "at least 0.1 s")
