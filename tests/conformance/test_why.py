@@ -181,6 +181,21 @@ async def test_every_worker_held_back_and_by_what(hands: Hands) -> None:
     assert await kinds(hands, "r") == []
 
 
+async def test_every_worker_executes_as_many_runs_as_it_may(hands: Hands) -> None:
+    hands.declare("w")
+    await hands.register(facts=msgspec.json.encode({"max_concurrent_runs": 2}))
+    await hands.submit_many("w", ["a", "b", "c"])
+    assert await kinds(hands, "c") == []
+    started = await hands.turn(wanted=2)
+    (last,) = {"a", "b", "c"} - set(started)  # of several shards, any of them
+    answer = await why(hands, last)
+    (reason,) = answer["reasons"]
+    assert (reason["kind"], answer["earliest_start"]) == ("workers_held_back", None)
+    assert "w1 by max_concurrent_runs: it executes 2 of 2" in answer["text"]
+    await hands.end(started[0], wanted=0)
+    assert await kinds(hands, last) == []
+
+
 async def test_a_run_that_is_not_due_says_when(hands: Hands, clock: VirtualClock) -> None:
     hands.declare("w")
     await hands.register()

@@ -237,7 +237,7 @@ async def test_what_holds_a_worker_back_is_told_in_numbers(
         )  # once the machine was read
         run_id = await client.submit("ship", {"number": 1, "part": 1})
         await it.page.goto(f"{at}/ui/runs/{run_id}")
-        await expect(it.page.locator(".why")).to_contain_text("Every worker is held back by its own limiters")
+        await expect(it.page.locator(".why")).to_contain_text("Every worker is held back by its own limits")
         await expect(it.page.locator(".why")).to_contain_text("worker-9: memory")
         assert it.wrong == []
 

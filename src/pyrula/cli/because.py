@@ -239,7 +239,7 @@ def _held_back(reason: Reason, known: Known) -> Said:
             for each in worker["held_back"] or ()
         ]
         more.append(f"{worker['worker_id']}: {'; '.join(by)}")
-    return Said("every worker that serves it is held back by limiters of its own", tuple(more))
+    return Said("every worker that serves it is held back by limits of its own", tuple(more))
 
 
 def _partition_stopped(reason: Reason, known: Known) -> Said:

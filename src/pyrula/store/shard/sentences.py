@@ -98,7 +98,7 @@ def _held_back(reason: Reason) -> str:
         what = worker["held_back"]
         by = [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in what]
         workers.append(f"{worker['worker_id']} by {', '.join(by)}")
-    return f"Every worker that serves it is held back by its own limiters: {'; '.join(workers)}."
+    return f"Every worker that serves it is held back by its own limits: {'; '.join(workers)}."
 
 
 def _set_aside(reason: Reason) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +11,7 @@ import msgspec
 from pyrula.model.gate import FOREVER
 from pyrula.policies import tokens
 from pyrula.policies.stamp import Stamp, served_name
-from pyrula.store.shard import hold, sentences
+from pyrula.store.shard import hold, reads, sentences
 from pyrula.store.shard.counters import Counter, effective, pauses, shut_until
 from pyrula.store.shard.handin import CANCEL
 from pyrula.store.shard.inside import holders
@@ -226,17 +227,43 @@ def nth_start(gate: Counter, rate: tuple[int, int, int], now: int, ahead: int) -
 
 
 def _workers(tx: Tx, run: _Run) -> list[Reason]:
-    """Nobody alive who serves the workflow, or everybody held back by limiters of their own."""
+    """Nobody alive who serves the workflow, or everybody held back by limits of their own."""
     served = served_name(run.workflow, run.unit_key, run.stamp)
-    serving = [
-        (worker_id, msgspec.json.decode(facts))
-        for worker_id, serves, facts in tx.rows("why.workers", tx.now)
-        if served in msgspec.json.decode(serves)
-    ]
+    serving = serving_of(reads.workers(tx), served)
     if not serving:
         owned = {"owner_of": run.unit_key} if run.stamp.owned else {}
         return [{"kind": "no_worker", "workflow": run.workflow, **owned}]
-    held = [{"worker_id": worker_id, "held_back": facts.get("held_back")} for worker_id, facts in serving]
-    if all(worker["held_back"] for worker in held):
+    return all_held_back(serving)
+
+
+def serving_of(workers: Sequence[Mapping[str, Any]], served: str) -> list[Mapping[str, Any]]:
+    """Those of `workers` (as `reads.workers` tells of them) that live and serve it."""
+    return [worker for worker in workers if worker["alive"] and served in worker["serves"]]
+
+
+def all_held_back(serving: Sequence[Mapping[str, Any]]) -> list[Reason]:
+    """What holds them back, if none of them would take a run now: its limiters, or as many runs as it executes at
+    once."""
+    held = [
+        {"worker_id": worker["worker_id"], "held_back": worker["facts"].get("held_back") or _full(worker)}
+        for worker in serving
+    ]
+    if serving and all(worker["held_back"] for worker in held):
         return [{"kind": "workers_held_back", "workers": held[:_HOLDERS]}]
     return []
+
+
+def _full(worker: Mapping[str, Any]) -> list[Reason]:
+    executing, most = worker["executing"], worker["facts"].get("max_concurrent_runs")
+    if most is None or executing < most:
+        return []
+    return [
+        {
+            "level": "worker",
+            "limitable": "max_concurrent_runs",
+            "measure": "runs",
+            "value": executing,
+            "limit": most,
+            "text": f"max_concurrent_runs: it executes {executing} of {most}",
+        }
+    ]

@@ -15,6 +15,7 @@ from pyrula.store.protocol import Gate
 from pyrula.store.shard import reads, sentences
 from pyrula.store.shard.shard import ShardStore
 from pyrula.store.shard.tx import Tx
+from pyrula.store.shard.why import all_held_back, serving_of
 from pyrula.store.sharded import merging
 from pyrula.store.sharded.finding import Finding
 from pyrula.store.sharded.shards import Shards
@@ -22,6 +23,7 @@ from pyrula.store.sharded.shards import Shards
 T = TypeVar("T")
 Row = dict[str, Any]
 _OPEN = ("open", None)
+_WORKERS = {"no_worker", "workers_held_back"}
 
 
 class Looking:
@@ -109,6 +111,11 @@ class Looking:
             if reason.get("what") == "child" and reason["state"] is None:
                 child = await self.get(reason["run_id"])
                 reason["state"] = None if child is None else child.state
+                answer["text"] = sentences.text(answer)
+        if answer["state"] == "queued" and not _WORKERS & {reason["kind"] for reason in answer["reasons"]}:
+            held = all_held_back(serving_of(await self.workers(), answer["workflow"]))
+            if held:  # by what a worker executes on all shards, of which the run's own knows a part
+                answer |= {"reasons": [*answer["reasons"], *held], "earliest_start": None}
                 answer["text"] = sentences.text(answer)
         return answer
 

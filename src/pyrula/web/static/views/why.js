@@ -164,7 +164,7 @@ function reasonText(x) {
       );
     case "workers_held_back":
       return [
-        h("span", null, h("b", null, "Every worker is held back "), "by its own limiters:"),
+        h("span", null, h("b", null, "Every worker is held back "), "by its own limits:"),
         h(
           "p",
           { class: "small" },
