@@ -3,14 +3,13 @@
 import asyncio
 import re
 import threading
-import time
 from datetime import UTC, datetime
 
 import pytest
 
 from pyrula.errors import ConfigurationError, InvalidPayload
-from pyrula.testing import Environment, environment
-from pyrula.testing.environment import NothingDue, NotSettled
+from pyrula.testing import Environment
+from pyrula.testing.environment import NothingDue
 from pyrula.workflows import Collect, Debounce, Limit, Rate, Registry, Retry, RetryAfter, workflow
 
 
@@ -305,82 +304,3 @@ async def test_two_environments_do_not_see_each_other(registry):
         await asyncio.gather(env.settle(), other.settle())
         assert len(await env.client.runs()) == 1
         assert len(await other.client.runs()) == 0
-
-
-async def test_what_begins_anew_without_end_and_without_time_is_told(registry, monkeypatch):
-    monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.5)
-    attempts = 0
-
-    @workflow(registry=registry)
-    async def refused(ctx) -> None:
-        nonlocal attempts
-        attempts += 1
-        raise RetryAfter(0)
-
-    async with Environment(workflows=registry) as env:
-        run_id = await env.client.submit("refused")
-        with pytest.raises(NotSettled, match="RetryAfter"):
-            await env.advance(1)
-        assert attempts > 1
-        assert env.now == 0
-        assert await env.client.cancel(run_id)
-        await env.advance(1)
-
-
-async def test_a_load_that_takes_long_at_one_moment_is_waited_for(registry, monkeypatch):
-    monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.4)
-
-    @workflow(registry=registry, concurrency=Limit(key=None, max=1))
-    async def busy(ctx) -> None:
-        time.sleep(0.03)  # noqa: ASYNC251  # on the loop, which is never quiet meanwhile
-
-    async with Environment(workflows=registry) as env:
-        await env.client.submit_many("busy", [{}] * 40)
-        await env.advance(0)
-        assert len(await env.client.runs(state="completed")) == 40
-
-
-async def test_threads_that_take_long_at_one_moment_are_waited_for(registry, monkeypatch):
-    monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.4)
-
-    @workflow(registry=registry, concurrency=Limit(key=None, max=1))
-    async def threaded(ctx) -> None:
-        await ctx.step(time.sleep, 0.03)
-
-    async with Environment(workflows=registry) as env:
-        await env.client.submit_many("threaded", [{}] * 40)
-        await env.advance(0)
-        assert len(await env.client.runs(state="completed")) == 40
-
-
-async def test_a_thread_that_does_not_end_is_told(registry, monkeypatch):
-    monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.4)
-    over = threading.Event()
-
-    @workflow(registry=registry)
-    async def stuck(ctx) -> None:
-        await ctx.step(over.wait, 30)
-
-    async with Environment(workflows=registry) as env:
-        await env.client.submit("stuck")
-        with pytest.raises(NotSettled, match="1 threads of steps"):
-            await env.advance(1)
-        over.set()
-        await env.advance(1)
-
-
-async def test_a_chain_of_runs_without_end_and_without_time_is_told(registry, monkeypatch):
-    monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.4)
-    ends = False
-
-    @workflow(registry=registry)
-    async def link(ctx) -> None:
-        if not ends:
-            await ctx.start_child("link", {})
-
-    async with Environment(workflows=registry) as env:
-        await env.client.submit("link")
-        with pytest.raises(NotSettled, match="no fewer runs are left"):
-            await env.advance(1)
-        ends = True
-        await env.advance(1)

@@ -163,7 +163,7 @@ class Environment:
         the next.
 
         Raises what a worker died of, and `NotSettled` if a thread, or what begins anew at one moment again and again,
-        goes on in real time for a minute while the number of runs that have not ended does not fall.
+        goes on in real time for a minute while no run ends.
         """
         target = self.clock.monotonic() + prepare.duration("Environment.advance: seconds", seconds)
         await self.settle()
@@ -231,7 +231,7 @@ class Environment:
 
     async def settle(self) -> None:
         """Return once all that can happen at this instant has happened."""
-        patience = Patience(self.store, _GIVE_UP_SECONDS)
+        patience = Patience(self.store, self.clock, _GIVE_UP_SECONDS)
         while True:
             try:
                 await quiet(patience.look_in)
@@ -239,9 +239,8 @@ class Environment:
                 if await patience.goes_on():
                     continue
                 raise NotSettled(
-                    f"after {patience.spent:.0f} s of real time there is always more to do at {self.now} s, and no "
-                    f"fewer runs are left: something begins anew without time passing, as a body that keeps raising "
-                    f"RetryAfter(0){await waiting_for(self.client)}"
+                    f"{patience.spent} there is always more to do at {self.now} s: something begins anew without time "
+                    f"passing, as a body that keeps raising RetryAfter(0){await waiting_for(self.client)}"
                 ) from None
             self._raise_deaths()
             threads = sum(worker.threads for worker in self.workers)
@@ -251,8 +250,8 @@ class Environment:
                 calls = sorted(self._watched.calls.values())
                 if not await patience.goes_on():
                     raise NotSettled(
-                        f"after {patience.spent:.0f} s of real time the environment is still at work, and no fewer "
-                        f"runs are left: {threads} threads of steps, store calls {calls}"
+                        f"{patience.spent} the environment is still at work: "
+                        f"{threads} threads of steps, store calls {calls}"
                     )
             await asyncio.sleep(_GLANCE_SECONDS)
 
