@@ -40,6 +40,12 @@ PLANTED = {
     "is parked (retry) without a timer": "DELETE FROM timers WHERE kind = 0",
     "until": "DELETE FROM timers WHERE kind = 1",
     "waits for nothing": "DELETE FROM steps WHERE status = 'waiting'",
+    "for child a0, which has ended": "UPDATE steps SET kind = 'child', value = x'6130' WHERE status = 'waiting'; "
+    "UPDATE runs SET state = 'completed' WHERE run_id = 'a0'",
+    "for child x, which has ended": "UPDATE steps SET kind = 'child', value = x'78' WHERE status = 'waiting'; "
+    "INSERT INTO away (parent, child, shard, state) VALUES ('waits', 'x', 1, 'failed')",
+    "for event go, which has come": "INSERT INTO events (seq, name, payload) SELECT seq, name, x'31' FROM steps "
+    "WHERE status = 'waiting' AND kind = 'event'",
     "settled entries, and one has the number": "UPDATE steps SET settled = 50 WHERE name = 'done'",
 }
 

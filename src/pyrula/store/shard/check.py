@@ -142,6 +142,10 @@ def _nothing(run_id: str) -> str:
     return f"run {run_id} is parked, and waits for nothing"
 
 
+def _unheard(run_id: str, kind: str, what: str) -> str:
+    return f"run {run_id} waits for {kind} {what}, which has {'ended' if kind == 'child' else 'come'}"
+
+
 def _log(run_id: str, logged: int, last: int) -> str:
     return f"run {run_id} counts {logged} settled entries, and one has the number {last}"
 
@@ -169,5 +173,6 @@ _CHECKS: Final[dict[str, Callable[..., Any]]] = {
     "check.timers": _timer,
     "check.waits": _wait,
     "check.nothing": _nothing,
+    "check.unheard": _unheard,
     "check.logs": _log,
 }

@@ -161,6 +161,20 @@ WHERE r.parked = 'wait' AND r.state = 'open'
   AND NOT EXISTS (SELECT 1 FROM steps AS s WHERE s.seq = r.seq AND s.status = 'waiting')
 LIMIT ?1
 
+-- name: unheard
+-- What a run waits for is settled in the transaction in which it comes.
+SELECT r.run_id, s.kind, c.run_id FROM steps AS s JOIN runs AS r ON r.seq = s.seq JOIN runs AS c ON c.run_id = CAST(s.value AS TEXT)
+WHERE s.status = 'waiting' AND s.kind = 'child' AND r.state = 'open' AND c.state <> 'open'
+UNION ALL
+SELECT r.run_id, s.kind, a.child FROM steps AS s JOIN runs AS r ON r.seq = s.seq
+JOIN away AS a ON a.parent = r.run_id AND a.child = CAST(s.value AS TEXT)
+WHERE s.status = 'waiting' AND s.kind = 'child' AND r.state = 'open' AND a.state IS NOT NULL
+UNION ALL
+SELECT r.run_id, s.kind, s.name FROM steps AS s JOIN runs AS r ON r.seq = s.seq
+WHERE s.status = 'waiting' AND s.kind = 'event' AND r.state = 'open'
+  AND EXISTS (SELECT 1 FROM events AS e WHERE e.seq = s.seq AND e.name = s.name)
+LIMIT ?1
+
 -- name: logs
 SELECT run_id, logged, last FROM (
     SELECT r.run_id, r.logged, (SELECT max(s.settled) FROM steps AS s WHERE s.seq = r.seq) AS last
