@@ -154,6 +154,22 @@ async def test_of_a_long_log_the_newest_is_shown_and_the_rest_is_counted(
             assert it.wrong == []
 
 
+async def test_runs_of_long_ids_are_told_apart_by_their_ends(
+    browser: Browser, make_app: Callable[..., App], client: WorkflowClient
+) -> None:
+    ids = ["order/" + "line/" * 80 + end for end in ("7", "8")]
+    for run_id in ids:
+        await client.submit("ship", {"number": 1, "part": 2}, run_id=run_id)
+    async with serving(make_app()) as at, looking(browser) as it:
+        await it.page.goto(f"{at}/ui/runs")
+        for run_id in ids:
+            link = it.page.locator("a.row", has_text=f"line/{run_id[-1]}")
+            await expect(link).to_have_count(1)
+        await link.click()
+        await expect(it.page.locator("#main")).to_contain_text(ids[-1])
+        assert it.wrong == []
+
+
 @pytest.mark.parametrize("width", [760, 901, 1000, 1240, 1280])
 async def test_nothing_is_cut_off_in_half_a_window(
     browser: Browser, make_app: Callable[..., App], client: WorkflowClient, worker: Worker, width: int

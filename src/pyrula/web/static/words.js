@@ -82,12 +82,14 @@ export const badge = (state) => h("span", { class: `badge ${STATE_COLOUR[state] 
 export const keyText = (key) =>
   key === "" ? h("span", { class: "soft" }, "(no key)") : h("span", { class: "mono" }, clip(key, 120));
 export const clip = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+/** An id's beginning and end: what tells a run from its kin stands last. */
+const clipId = (id, most) => (id.length > most ? `${id.slice(0, most - 60)}…${id.slice(-59)}` : id);
 export const ofKey = (key) =>
   key === null ? "all keys" : key === "" ? "runs without a key" : `key ${clip(key, 60)}`;
 export const gateLink = (name, key, props) =>
   h("a", { href: `/ui/gates/${enc(name)}?key=${enc(key)}`, ...props }, clip(name, 120));
 export const runLink = (id, props) =>
-  h("a", { href: `/ui/runs/${enc(id)}`, class: "mono", ...props }, clip(id, 120));
+  h("a", { href: `/ui/runs/${enc(id)}`, class: "mono", ...props }, clipId(id, 120));
 export const soft = (...text) => h("span", { class: "soft" }, ...text);
 
 export const heldBack = (held) => (Array.isArray(held) ? held.map(limiterText).join("; ") : String(held));
