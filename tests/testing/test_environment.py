@@ -304,3 +304,17 @@ async def test_two_environments_do_not_see_each_other(registry):
         await asyncio.gather(env.settle(), other.settle())
         assert len(await env.client.runs()) == 1
         assert len(await other.client.runs()) == 0
+
+
+async def test_to_a_store_a_wall_that_steps_forward_is_time_that_has_passed(registry):
+    starts: list[float] = []
+
+    @workflow(registry=registry)
+    async def late(ctx) -> None:
+        starts.append(env.now)
+
+    async with Environment(workflows=registry) as env:
+        await env.client.submit("late", delay=10)
+        env.clock.step_wall(7)
+        await env.advance(20)
+    assert starts == [3.0]

@@ -50,7 +50,8 @@ class VirtualClock:
         return _EPOCH + timedelta(microseconds=self.wall())
 
     def step_wall(self, seconds: Duration) -> None:
-        """Set the wall clock forward, or back (negative), without letting time pass."""
+        """Set the wall clock forward, or back (negative), while `now` stands still. A store, which has only the wall to
+        tell what passes between processes, takes a step forward for time that has passed, and one back for none."""
         try:
             self._wall_offset += to_us(seconds)
         except ValueError as error:
