@@ -117,6 +117,21 @@ def test_gates_show_an_override_of_a_key_that_no_run_has_used(pyrula, work):
     assert "mistyped" not in pyrula("gates", "sync.rate").out
 
 
+@pytest.mark.parametrize("seconds", ["inf", "nan", "1e400", "-1", "0"])
+def test_seconds_that_are_no_span_are_refused_by_name_and_value(pyrula, work, seconds):
+    work()
+    for command in (
+        ("override", "sync.limit", "--max", "2"),
+        ("override", "sync.rate", "--per-second", "2"),
+        ("pause", "sync.limit"),
+    ):
+        refused = pyrula(*command, "--for", seconds, "--json")
+        assert refused.code == 2
+        error = refused.json()["error"]
+        assert error["code"] == "invalid_payload"
+        assert f"is {float(seconds)}; it must be" in error["message"]
+
+
 def test_events_are_buffered_listed_and_flushed(pyrula, work):
     work()
     assert pyrula("trigger", "digest", "user=u1").out.strip() == "buffered"

@@ -127,16 +127,20 @@ def override(
     async def call(client: WorkflowClient) -> tuple[str, list[Standing]]:
         if max is not None:
             await client.override_limit(gate, key, max=max, expires_in=seconds)
-            return f"at most {max} at once{lapse}", []
+            return f"at most {max} at once{_lapse(seconds)}", []
         if per_second is not None:
             await client.override_rate(gate, key, per_second=per_second, burst=burst, expires_in=seconds)
-            return f"{per_second:g} starts per second{lapse}", []
+            return f"{per_second:g} starts per second{_lapse(seconds)}", []
         await client.clear_override(gate, key)
         return _what_holds_now(await _standing(client, gate, "limit", "rate"), key)
 
-    lapse = f", for {span(seconds)}" if seconds is not None else ""
     now, left = ask(store, call)
     _tell(gate, key, now, as_json, left)
+
+
+def _lapse(seconds: float | None) -> str:
+    """When what the client took lapses. What it refuses, such as infinity, has no span."""
+    return "" if seconds is None else f", for {span(seconds)}"
 
 
 def _what_holds_now(standing: list[Standing], key: str | None) -> tuple[str, list[Standing]]:
