@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
@@ -171,18 +171,33 @@ async def test_what_a_body_says_of_its_span_is_kept_within_the_providers_limits(
     assert run.start_time <= step.start_time <= step.end_time <= run.end_time
 
 
-async def test_a_processor_hears_of_each_span_when_it_starts_and_may_add_to_it() -> None:
-    class Stamping(SpanProcessor):
-        def on_start(self, span: Any, parent_context: Any = None) -> None:
-            span.set_attribute("stamped", True)
-
-    exporter = InMemorySpanExporter()
+async def test_what_is_said_of_a_span_that_is_over_changes_nothing() -> None:
+    exporter, said = InMemorySpanExporter(), []
     own = TracerProvider()
-    own.add_span_processor(Stamping())
     own.add_span_processor(SimpleSpanProcessor(exporter))
-    await _ran(own, "child", {"n": 1})
-    ours = [span for span in exporter.get_finished_spans() if span.name in ("run child", "step double")]
-    assert [(span.attributes or {}).get("stamped") for span in ours] == [True, True]
+
+    async def say() -> None:
+        trace.get_current_span().set_attribute("n", 1)
+        said.append(trace.get_current_span())
+
+    @workflow(name="saying", registry=registry)
+    async def saying(ctx: Context) -> None:
+        await ctx.step(say)
+        said.append(trace.get_current_span())
+        said[-1].end()
+
+    await _ran(own, "saying")
+    before = [span.to_json() for span in exporter.get_finished_spans()]
+    assert len(before) == 2
+    for span in said:
+        span.set_attribute("late", True)
+        span.add_event("late")
+        span.add_link(trace.SpanContext(1, 2, False))
+        span.set_status(StatusCode.ERROR)
+        span.update_name("late")
+        span.end()
+    assert [span.to_json() for span in exporter.get_finished_spans()] == before
+    assert [dict(span.attributes or {}).get("n") for span in exporter.get_finished_spans()] == [1, None]
 
 
 async def test_a_run_that_is_not_sampled_leaves_no_span_nor_does_anything_below_it() -> None:

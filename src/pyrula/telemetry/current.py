@@ -27,6 +27,4 @@ set_current, reset_current, current = (
 
 def with_current(span: Span, context: Context) -> Context:
     """`context` with `span` as its current span."""
-    made = Context(context)
-    dict.__setitem__(made, _KEY, span)  # nobody has seen it yet
-    return made
+    return Context({**context, _KEY: span})

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _NAME = "pyrula"
 _CONSUMER = SpanKind.CONSUMER
 _NOWHERE = Context()
+_TOLD = {kind: kind.__name__.lower() for kind in Outcome.__subclasses__()}
+"""What a trace calls an outcome."""
 
 
 class Tracing:
@@ -56,35 +58,35 @@ class Tracing:
         self._provider = provider
         self._clock = clock or SystemClock()
         self._light: Spans | None = None
-        self._spans: dict[Lease, Span] = {}
+        self._spans: dict[Lease, Any] = {}
         self._trouble = Trouble()
 
     def began(self, claim: Claim, context: contextvars.Context) -> None:
         """Open the span of an attempt, under the submit's, as the current one of what its body runs in."""
         try:
-            self._began(claim, context)
+            above = _NOWHERE if claim.context is None else _extracted(claim.context)
+            spans = self._light or self._look()
+            span: Span
+            if spans is not None:
+                span = spans.run(claim, above, _about)
+            else:
+                span = self._tracer.start_span(f"run {claim.workflow}", above, _CONSUMER, _about(claim))
+            if span.is_recording():
+                self._spans[claim.lease] = span
+            context.run(set_current, with_current(span, above))
         except Exception as error:
             self._trouble.tell(error)
-
-    def _began(self, claim: Claim, context: contextvars.Context) -> None:
-        above = _NOWHERE if claim.context is None else _extracted(claim.context)
-        spans = self._light or self._look()
-        span: Span
-        if spans is not None:
-            span = spans.run(claim, above, _about)
-        else:
-            span = self._tracer.start_span(f"run {claim.workflow}", above, _CONSUMER, _about(claim))
-        if span.is_recording():
-            self._spans[claim.lease] = span
-        context.run(set_current, with_current(span, above))
 
     def ended(self, claim: Claim, outcome: Outcome | None) -> None:
         """Close it, with what came of it."""
         span = self._spans.pop(claim.lease, None)
         if span is None:
             return
-        told = "lost" if outcome is None else type(outcome).__name__.lower()
-        span.set_attribute("pyrula.outcome", told)
+        told = "lost" if outcome is None else _TOLD[type(outcome)]
+        if self._light is not None:
+            span.told(told)
+        else:
+            span.set_attribute("pyrula.outcome", told)
         if isinstance(outcome, (Failed, Retry)):
             error = msgspec.json.decode(outcome.error)
             span.set_status(Status(StatusCode.ERROR, f"{error.get('type')}: {error.get('message')}"))
@@ -102,7 +104,7 @@ class Tracing:
         attributes = {"pyrula.run_id": claim.run_id, "pyrula.step": name}
         if self._light is not None:
             try:
-                return self._light.under(above.get_span_context(), f"step {name}", attributes)
+                return self._light.under(above, f"step {name}", attributes)
             except Exception as error:
                 self._trouble.tell(error)
                 return None

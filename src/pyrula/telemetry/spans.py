@@ -1,20 +1,20 @@
-"""Spans that cost a busy worker little: what the SDK's own spans do, with nothing made before it is needed.
+"""Spans that cost a busy worker little: the SDK's own, with nothing made before it is needed.
 
 The SDK spends about 30 µs on a span: a lock, bounded containers, attributes checked one by one, a sampler asked again
-for what its parent settled. Here a span is a few fields until it ends; then it goes to the provider's processors as
-the `ReadableSpan` that it is.
+for what its parent settled. Here a span is a few fields until somebody says something of it; when it has ended, it goes
+to the provider's processors as the `ReadableSpan` that it is.
 """
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
-from typing import Any, TypeVar
+import threading
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context, detach
-from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, Tracer
+from opentelemetry.sdk import trace as sdk
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import (
     Decision,
@@ -26,9 +26,7 @@ from opentelemetry.sdk.trace.sampling import (
 )
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import (
-    Link,
     NonRecordingSpan,
-    Span,
     SpanContext,
     SpanKind,
     Status,
@@ -38,14 +36,13 @@ from opentelemetry.trace import (
     get_current_span,
 )
 
-from pyrula.clock import Clock
+from pyrula.clock import Clock, nanoseconds
 from pyrula.store.protocol import Claim
 from pyrula.telemetry.current import current, reset_current, set_current, with_current
 from pyrula.telemetry.trouble import Trouble
 
 _FLAGS = tuple(map(TraceFlags, range(4)))
 """By value: sampled or not, with a random trace id or not."""
-_UNSET = Status(StatusCode.UNSET)
 _INTERNAL, _CONSUMER = SpanKind.INTERNAL, SpanKind.CONSUMER
 _SAMPLE, _DROP = Decision.RECORD_AND_SAMPLE, Decision.DROP
 """Looked up once: to ask an enum for its member is a call."""
@@ -54,144 +51,68 @@ _AS_EXPECTED = tuple.__new__(SpanContext, (1, 2, False, _FLAGS[1], _NO_STATE, Tr
     1, 2, False, _FLAGS[1], _NO_STATE
 )
 """Whether a span's context is the tuple that this module takes it for."""
-_S = TypeVar("_S", bound="LightSpan")
-_PLAIN = frozenset((str, bool, int, float))
-"""Types of values that need no check."""
 _DEAF = frozenset((BatchSpanProcessor, SimpleSpanProcessor))
-"""Processors that do nothing when a span starts."""
+"""Processors that do nothing when a span starts, nor before it is over."""
 _OF_PARENTS = frozenset((ParentBased, ParentBasedTraceIdRatio))
 """Samplers that go by what is above, if anything is."""
-_LOW, _MANY = (1 << 64) - 1, float("inf")
+_ATTRIBUTES = 5
+"""So many has a span of its own at most, and all of them plain."""
+_LOW = (1 << 64) - 1
 
 
-class LightSpan(Span, ReadableSpan):
-    """A span of the API, all of it, that is recorded. What most spans never have is made when they do. Once it has
-    ended nothing changes it, and processors and exporters are given it as it is."""
+class LightSpan(sdk.Span):
+    """A span that is recorded. What most spans never have is made when they do. In a `with` it is the current one of
+    the block, and ends with it; what the block raises is recorded.
 
-    __slots__ = (
-        "_attributes",
-        "_end_time",
-        "_name",
-        "_open",
-        "_parent",
-        "_spans",
-        "_start_time",
-        "_token",
-        "context",
-    )
-    _kind = _INTERNAL
-    _instrumentation_info = None
+    One class for attempts and steps: the interpreter is quick where it meets the same one again.
+    """
+
+    _spans: Spans
+    _context: SpanContext
+    _token: Any
+    _attributes: Any
+    _end_time: int | None
     _events: Any = ()
     _links: Any = ()
-    _status = _UNSET
-    _plain = True
-
-    _context = property(attrgetter("context"))
-    _resource = property(attrgetter("_spans.resource"))
-    _instrumentation_scope = property(attrgetter("_spans.scope"))
-
-    def __init__(
-        self,
-        spans: Spans,
-        name: str,
-        context: SpanContext,
-        parent: SpanContext | None,
-        attributes: dict[str, Any],
-    ) -> None:
-        self._spans, self._name = spans, name
-        self.context = context  # type: ignore[misc]  # a field where the SDK has a property, which processors ask twice
-        self._parent = parent
-        self._attributes: Any = attributes
-        self._end_time = None
-        self._open = True
-        self._start_time = spans.wall() * 1000
-
-    def get_span_context(self) -> SpanContext:
-        context: SpanContext = self.context
-        return context
-
-    def is_recording(self) -> bool:
-        return self._open
+    _status = Status(StatusCode.UNSET)
+    _instrumentation_info = None
+    _lock: Any = threading.RLock()
+    """One for all, as none but who speaks of a span takes it."""
 
     def set_attribute(self, key: str, value: Any) -> None:
-        if self._open:
-            self._attributes[key] = value
-            self._plain = self._plain and type(value) in _PLAIN
+        self.set_attributes({key: value})
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        for key, value in attributes.items():
-            self.set_attribute(key, value)
+        with self._lock:
+            if type(self._attributes) is dict:
+                self._attributes = self._spans.bounded(self._attributes)
+            super().set_attributes(attributes)
 
     def add_event(
         self, name: str, attributes: Mapping[str, Any] | None = None, timestamp: int | None = None
     ) -> None:
-        if self._open:
-            self._events = self._events or []
-            self._events.append(Event(name, self._spans.bounded(attributes, event=True), timestamp))
+        with self._lock:
+            self._events = self._events or BoundedList(self._limits.max_events)
+            super().add_event(name, attributes, timestamp)
 
     def add_link(self, context: SpanContext, attributes: Mapping[str, Any] | None = None) -> None:
-        if self._open and context.is_valid:
-            self._links = self._links or []
-            self._links.append(Link(context, self._spans.bounded(attributes, event=True)))
-
-    def update_name(self, name: str) -> None:
-        if self._open:
-            self._name = name
-
-    def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        given = Status(status, description) if isinstance(status, StatusCode) else status
-        settled = self._status.status_code is StatusCode.OK or given.status_code is StatusCode.UNSET
-        if self._open and not settled:
-            self._status = given
-
-    def record_exception(
-        self,
-        exception: BaseException,
-        attributes: Mapping[str, Any] | None = None,
-        timestamp: int | None = None,
-        escaped: bool = False,
-    ) -> None:
-        kind = type(exception)
-        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-        about = {
-            "exception.type": module + kind.__qualname__,
-            "exception.message": str(exception),
-            "exception.stacktrace": "".join(traceback.format_exception(exception)),
-            "exception.escaped": str(escaped),
-        }
-        self.add_event("exception", {**about, **(attributes or {})}, timestamp)
+        with self._lock:
+            self._links = self._links or BoundedList(self._limits.max_links)
+            super().add_link(context, attributes)
 
     def end(self, end_time: int | None = None) -> None:
-        if self._open:
-            self._open = False
+        if self._end_time is None:
             spans = self._spans
-            self._end_time = spans.wall() * 1000 if end_time is None else end_time
+            self._end_time = spans.now() if end_time is None else end_time
             spans.ended(self)
 
-    def bound(self, limits: SpanLimits, most: float) -> None:
-        """Keep within what the provider allows of each; most: so many plain attributes need no look."""
-        if not self._plain or len(self._attributes) > most:
-            self._attributes = self._spans.bounded(self._attributes)
-        if self._events:
-            self._events = BoundedList.from_seq(limits.max_events, self._events)
-        if self._links:
-            self._links = BoundedList.from_seq(limits.max_links, self._links)
+    def told(self, outcome: str) -> None:
+        """What came of an attempt: a plain value, not checked as others'."""
+        if self._end_time is None:
+            self._attributes["pyrula.outcome"] = outcome
 
-
-class RunSpan(LightSpan):
-    """A span around an attempt of a run."""
-
-    __slots__ = ()
-    _kind = _CONSUMER
-
-
-class StepSpan(LightSpan):
-    """A span that is the current one of a block, and ends with it; what the block raises is recorded."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Span:
-        self._token: Any = set_current(with_current(self, current()))
+    def __enter__(self) -> LightSpan:
+        self._token = set_current(with_current(self, current()))
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -209,16 +130,11 @@ class StepSpan(LightSpan):
 class Spans:
     """Makes spans in the place of an SDK tracer, with its sampler, its ids and its processors."""
 
-    def __init__(self, tracer: Tracer, clock: Clock) -> None:
-        self.wall = clock.wall
-        self._tracer, self._processor = tracer, tracer.span_processor
-        self._processors: Sequence[Any] | None = None
-        self._hear_of_starts: Sequence[Any] = ()
-        self.limits: Any = tracer._span_limits
-        self.scope = tracer._instrumentation_scope
-        most = self.limits.max_span_attributes
-        unchecked = _MANY if most is None else most
-        self._most = unchecked if self.limits.max_span_attribute_length is None else -1
+    def __init__(self, tracer: sdk.Tracer, clock: Clock) -> None:
+        self.now = nanoseconds(clock)
+        self._tracer, self._scope, self._limits = tracer, tracer._instrumentation_scope, tracer._span_limits
+        most, longest = self._limits.max_span_attributes, self._limits.max_span_attribute_length
+        self._narrow = longest is not None or (most is not None and most < _ATTRIBUTES)
         self._trouble = Trouble()
         ids = tracer.id_generator
         self._trace_id, self._span_id = ids.generate_trace_id, ids.generate_span_id
@@ -226,15 +142,12 @@ class Spans:
         self._root_flags = 2 if random is not None and random() else 0
         self._below = _below(tracer.sampler)
         self._as_parent = _as_parent(tracer.sampler)
-
-    @property
-    def resource(self) -> Any:
-        """Whose spans these are; a fork changes it."""
-        return self._tracer.resource
+        self._all = _in_turn(tracer.span_processor)
+        self._ask_who_hears()
 
     def run(
         self, claim: Claim, above: Context, about: Callable[[Claim], dict[str, Any]]
-    ) -> RunSpan | NonRecordingSpan:
+    ) -> LightSpan | NonRecordingSpan:
         """A span for an attempt, under that of `above`, or the first of a trace: as the sampler says. about: makes its
         attributes."""
         name = f"run {claim.workflow}"
@@ -247,52 +160,81 @@ class Spans:
         else:
             trace_id, flags, state = parent.trace_id, parent.trace_flags & 2, parent.trace_state
             recorded = sampled = parent.trace_flags.sampled if self._as_parent else None
-        attributes = about(claim) if recorded is not False else {}
+        attributes: Any = about(claim) if recorded is not False else {}
         if recorded is None:
             told = self._tracer.sampler.should_sample(above, trace_id, name, _CONSUMER, attributes, ())
             recorded, sampled = told.decision is not _DROP, told.decision is _SAMPLE
             state = told.trace_state or _NO_STATE
             if told.attributes:  # a sampler may add some; those it was asked about are among them
-                attributes = dict(told.attributes)
+                attributes = self.bounded(told.attributes)
         its = self._context(trace_id, _FLAGS[flags | 1 if sampled else flags], state)
         if not recorded:
             return NonRecordingSpan(its)
-        return self._begun(RunSpan(self, name, its, parent, attributes), above)
+        return self._begun(_CONSUMER, name, its, parent, attributes, above)
 
-    def under(self, parent: SpanContext, name: str, attributes: dict[str, Any]) -> StepSpan:
+    def under(self, span: LightSpan, name: str, attributes: dict[str, Any]) -> LightSpan:
         """A span under one that is recorded, as that is: the sampler is not asked again."""
+        parent = span._context
         its = self._context(parent.trace_id, parent.trace_flags, parent.trace_state)
-        return self._begun(StepSpan(self, name, its, parent, attributes), None)
+        return self._begun(_INTERNAL, name, its, parent, attributes, None)
 
     def _context(self, trace_id: int, flags: TraceFlags, state: TraceState) -> SpanContext:
-        span_id = self._span_id()
         if _AS_EXPECTED:  # no ids to be checked that were just made
-            return tuple.__new__(SpanContext, (trace_id, span_id, False, flags, state, True))
-        return SpanContext(trace_id, span_id, False, flags, state)
+            return tuple.__new__(SpanContext, (trace_id, self._span_id(), False, flags, state, True))
+        return SpanContext(trace_id, self._span_id(), False, flags, state)
 
-    def _begun(self, span: _S, context: Context | None) -> _S:
-        processors = getattr(self._processor, "_span_processors", ())
-        if processors is not self._processors:  # another was added
-            self._processors = processors
-            self._hear_of_starts = [each for each in processors if type(each) not in _DEAF]
-        for processor in self._hear_of_starts:
-            processor.on_start(span, parent_context=context)
+    def _begun(
+        self,
+        kind: SpanKind,
+        name: str,
+        context: SpanContext,
+        parent: SpanContext | None,
+        attributes: Any,
+        above: Context | None,
+    ) -> LightSpan:
+        span = object.__new__(LightSpan)  # the SDK's own way makes what is not needed
+        span._spans, span._limits, span._token = self, self._limits, None
+        span._resource, span._instrumentation_scope = self._tracer.resource, self._scope
+        span._name, span._kind, span._context, span._parent = name, kind, context, parent
+        span._attributes = self.bounded(attributes) if self._narrow else attributes
+        span._start_time, span._end_time = self.now(), None
+        if self._all._span_processors is not self._processors:
+            self._ask_who_hears()
+        for hear in self._at_start:
+            hear(span, parent_context=above)
         return span
+
+    def _ask_who_hears(self) -> None:
+        """Of the provider's processors: it may be given another at any time."""
+        self._processors = self._all._span_processors
+        keen = [each for each in self._processors if type(each) not in _DEAF]
+        self._at_start = [each.on_start for each in keen]
+        self._before_end = [
+            each._on_ending for each in keen if hasattr(each, "_on_ending")
+        ]  # an older SDK has none
 
     def ended(self, span: LightSpan) -> None:
         """Hand it on. What a processor raises is not a run's, whose step this is."""
         try:
-            span.bound(self.limits, self._most)
-            self._processor.on_end(span)
+            if self._all._span_processors is not self._processors:
+                self._ask_who_hears()
+            for hear in self._before_end:
+                hear(span)
+            for processor in self._processors:
+                processor.on_end(span)
         except Exception as error:
             self._trouble.tell(error)
 
-    def bounded(self, attributes: Mapping[str, Any] | None, *, event: bool = False) -> Any:
+    def bounded(self, attributes: Mapping[str, Any]) -> BoundedAttributes:
         """Attributes as the provider's limits let them through."""
-        limits = self.limits
-        most = limits.max_event_attributes if event else limits.max_span_attributes
-        longest = limits.max_attribute_length if event else limits.max_span_attribute_length
-        return BoundedAttributes(most, dict(attributes or {}), immutable=True, max_value_len=longest)
+        most, longest = self._limits.max_span_attributes, self._limits.max_span_attribute_length
+        return BoundedAttributes(most, dict(attributes), immutable=False, max_value_len=longest)
+
+
+def _in_turn(processor: sdk.SpanProcessor) -> Any:
+    """A provider's processors, which hear one after the other; or the one that tells others in its own way."""
+    several = type(processor) is sdk.SynchronousMultiSpanProcessor
+    return processor if several else SimpleNamespace(_span_processors=(processor,))
 
 
 def _below(sampler: Sampler) -> int | None:
@@ -319,4 +261,4 @@ def _as_parent(sampler: Sampler) -> bool:
 
 def light(tracer: object, clock: Clock) -> Spans | None:
     """Spans in the place of a tracer's own; None if it is not the SDK's."""
-    return Spans(tracer, clock) if isinstance(tracer, Tracer) else None
+    return Spans(tracer, clock) if isinstance(tracer, sdk.Tracer) else None
