@@ -308,11 +308,7 @@ def test_whom_another_worker_turned_away_is_asked_before_one_of_a_lower_priority
 
 def test_who_is_called_for_a_better_priority_leaves_nothing_to_those_of_a_lower_one():
     scene = Scene("A", "AB", "BC", priorities={"C": 1})
-    starts = {
-        "A": 1,
-        "AB": 0,
-        "BC": 1,
-    }  # A's worker and that of B and C are ahead of the third, which has no C
+    starts = {"A": 1, "AB": 0, "BC": 1}  # the worker of A and B is behind the others, and has no C
     shares = {repr(sorted(name)).encode(): Share(starts=n) for name, n in starts.items()}
     scene.rows.gates[GATE].rota = Rota(shares=shares)
     scene.end("A")

@@ -15,6 +15,11 @@ def registry():
     return Registry()
 
 
+def on_the_loop(seconds):
+    """Work of a body's own, during which the loop is never quiet."""
+    time.sleep(seconds)
+
+
 async def test_what_begins_anew_without_end_and_without_time_is_told(registry, monkeypatch):
     monkeypatch.setattr(environment, "_GIVE_UP_SECONDS", 0.5)
     attempts = 0
@@ -40,7 +45,7 @@ async def test_a_load_that_takes_long_at_one_moment_is_waited_for(registry, monk
 
     @workflow(registry=registry, concurrency=Limit(key=None, max=1))
     async def busy(ctx) -> None:
-        time.sleep(0.05)  # noqa: ASYNC251  # on the loop, which is never quiet meanwhile
+        on_the_loop(0.05)
 
     async with Environment(workflows=registry) as env:
         await env.client.submit_many("busy", [{}] * 40)
@@ -58,7 +63,7 @@ async def test_a_load_of_which_parts_end_and_others_come_is_waited_for(registry,
 
     @workflow(registry=registry)
     async def child(ctx) -> None:
-        time.sleep(0.02)  # noqa: ASYNC251  # on the loop, as above
+        on_the_loop(0.02)
 
     async with Environment(workflows=registry, max_concurrent_runs=10) as env:
         await env.client.submit_many("parent", [{}] * 30)
