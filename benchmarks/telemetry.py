@@ -5,8 +5,10 @@
 `metrics`: every turn, claim, step and submit is counted, and /metrics is rendered once a second. With traces there is
 a span for each attempt and step, handed in batches (the SDK's BatchSpanProcessor) to an exporter: `sampled` keeps one
 trace in a hundred, `traces` every one, and drops them; `otlp` makes OTLP's bytes of every one and drops those, where
-opentelemetry-exporter-otlp-proto-common is installed: what that costs is the exporter's. CPU is all threads' of the
-process; what another program does to the machine does not count in it. The least of all rounds is compared.
+opentelemetry-exporter-otlp-proto-common is installed: what that costs is the exporter's. `the SDK alone`: as many spans
+as `traces` makes, with the same attributes, made by the SDK's own tracer in a loop that does nothing else, for the same
+processor and exporter. CPU is all threads' of the process; what another program does to the machine does not count in
+it. The least of all rounds is compared.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opentelemetry import trace
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
@@ -101,6 +105,27 @@ async def once(url: str, way: str, runs: int) -> tuple[float, float]:
     return runs / took, spent / runs * 1e6
 
 
+def alone(runs: int) -> float:
+    """CPU µs for the spans of a run where the SDK makes them and nothing else is done."""
+    provider = _provider("traces")
+    tracer = provider.get_tracer("alone")
+    spent = time.process_time()
+    for number in range(runs):
+        about = {"pyrula.run_id": f"run-{number}", "pyrula.workflow": "keyed"}
+        more = {"pyrula.attempt": 1, "pyrula.resumed": False}
+        run = tracer.start_span("run keyed", Context(), trace.SpanKind.CONSUMER, {**about, **more})
+        token = attach(trace.set_span_in_context(run))
+        step = {"pyrula.run_id": f"run-{number}", "pyrula.step": "_one"}
+        with tracer.start_as_current_span("step _one", attributes=step):
+            pass
+        run.set_attribute("pyrula.outcome", "completed")
+        run.end()
+        detach(token)
+    spent = time.process_time() - spent
+    provider.shutdown()
+    return spent / runs * 1e6
+
+
 async def _scrape(metrics: Metrics, store: Store) -> None:
     while True:
         await asyncio.sleep(1)
@@ -123,13 +148,15 @@ def main() -> None:
     ways = WAYS if encode_spans is not None else WAYS[:-1]
     spare_collector()  # as `pyrula worker` does
     found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    bare = []
     for number in range(given.rounds):
+        bare.append(alone(given.runs))
         first = number % len(ways)
         for way in ways[first:] + ways[:first]:
             with tempfile.TemporaryDirectory() as folder:
                 found[way].append(asyncio.run(once(f"sqlite:///{folder}/runs.db", way, given.runs)))
     print(f"{given.rounds} rounds of {given.runs:,} runs with a limit and a step; {platform.machine()}")
-    told = {}
+    told: dict[str, Any] = {"sdk_alone_us": min(bare)}
     most, least = max(each[0] for each in found["off"]), min(each[1] for each in found["off"])
     for way, rounds in found.items():
         speed, cpu = max(each[0] for each in rounds), min(each[1] for each in rounds)
@@ -143,6 +170,7 @@ def main() -> None:
             f"{way:<8} CPU {cpu:6.0f} us a run, {least / cpu:5.2f} of off by it   "
             f"{speed:7.0f} runs/s, {speed / most:5.2f} of off"
         )
+    print(f"the SDK alone: {min(bare):.0f} us of CPU for the spans of a run")
     if given.json:
         given.json.write_text(json.dumps(told, indent=2))
 
