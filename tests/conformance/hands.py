@@ -34,6 +34,8 @@ class Hands:
         self.last: Handed | None = None
         self._order: dict[str, int] = {}
         self._start = clock.now
+        self.told: set[Lease] = set()
+        """Whose waits were settled while they executed."""
 
     def declare(self, name: str, **policies: Any) -> None:
         self.declared[name] = declare(name, **policies)
@@ -96,6 +98,7 @@ class Hands:
             )
             self.last = await self.store.turn(request)
             assert not self.last.lost
+            self.told.update(signal.lease for signal in self.last.signals)
             for claim in self._as_submitted(self.last.claims):
                 self.executing[claim.run_id] = claim
                 self.started.append((round(self.clock.now - self._start, 6), claim.run_id))
