@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
 import msgspec
 
 from pyrula.clock import Clock
-from pyrula.errors import SchemaMismatch, ShardMismatch
+from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
 from pyrula.store.shard.tx import Quiet, Row, Tx
 from pyrula.store.sqlite.failures import told
 from pyrula.store.sqlite.migrate import VERSION, mismatch
@@ -149,6 +151,7 @@ class Connection:
         self._clock = clock
         flags = _FLAGS | (apsw.SQLITE_OPEN_CREATE if makes else 0)
         self._db = apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS)
+        self._file = None if memory else Path(path).stat()
         # 0 in a file: the loop must not block, and whoever wants the lock comes back. In memory there is no
         # WAL, so a heartbeat keeps even readers out, for as long as one update takes: that is waited for.
         self._db.set_busy_timeout(1000 if memory else 0)
@@ -200,6 +203,22 @@ class Connection:
                 f"{', '.join(sorted(tables)[:5])}); a store is a file of its own: correct the path"
             )
 
+    def at_its_path(self) -> None:
+        """Raise StoreUnavailable if the path leads to another file by now, or to none: what is written to a file that
+        others can't open any more is lost, and would be answered for."""
+        if self._file is None:
+            return
+        try:
+            there = os.path.samestat(Path(self.path).stat(), self._file)
+        except OSError:
+            there = False
+        if not there:
+            raise StoreUnavailable(
+                f"{self.path}: it was moved, removed or replaced while this process had it open; put it back, or "
+                "start the process anew"
+            )
+
+    @told
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""
         return int(self._pragma("data_version")[0][0])
@@ -212,6 +231,7 @@ class Connection:
         back. A transaction that changed nothing is not committed, so that an idle turn wakes nobody up.
         """
         db, tx = self._db, self._tx
+        self.at_its_path()
         db.execute("BEGIN IMMEDIATE")
         # All that a transaction makes is alive until its end: a collection meanwhile would walk it and find
         # nothing.
@@ -245,12 +265,14 @@ class Connection:
     def read(self, verb: Verb[T]) -> T:
         """Run a verb that only reads, on one snapshot."""
         db = self._db
+        self.at_its_path()
         db.execute("BEGIN")
         try:
             self._read_time()
             return verb(self._tx)
         finally:
-            db.execute("ROLLBACK")
+            if db.in_transaction:  # some failures of the file end it, and are what is to be told
+                db.execute("ROLLBACK")
 
     def _read_time(self) -> None:
         """The store's time never runs backwards: a wall clock that steps back adds nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TypeVar
 import apsw
 
 from pyrula.clock import Clock
-from pyrula.errors import StoreBusy, StoreClosed
+from pyrula.errors import StoreBusy, StoreClosed, StoreError
 from pyrula.ids import chance, store_id
 from pyrula.store import loops
 from pyrula.store.shard import register
@@ -57,7 +58,7 @@ class SqliteStore(ShardStore):
         self._viewer: Viewer | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._seen = Seen()
-        self._seen_version = 0
+        self._seen_version: int | None = 0
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
 
@@ -194,7 +195,10 @@ class SqliteStore(ShardStore):
         self._watch = None
         if self._connection is None:
             return
-        version = self._connection.data_version()
+        version: int | None = None
+        with contextlib.suppress(apsw.Error, StoreError):  # whoever is woken meets it, and is told
+            self._connection.at_its_path()
+            version = self._connection.data_version()
         if version != self._seen_version:
             self._seen_version = version
             self.nudge()
