@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
+from urllib.parse import quote
 
 from pyrula.kafka import KafkaRecord
+from pyrula.web import create_app
+from pyrula.web.access import Tokens
 from pyrula.workflows import Registry
 from tests.kafka.scene import Scene, at, stats
+from tests.web.conftest import asking, bearer
 
 
 class Poisoned(Exception):
@@ -18,7 +25,7 @@ async def orders(ctx, record):
         raise Poisoned("it can't be eaten")
 
 
-async def test_a_poison_record_goes_to_the_dead_letter_topic_with_the_reason(broker, topic):
+async def test_a_poison_record_goes_to_the_dead_letter_topic_with_the_reason(broker, topic, caplog):
     async with Scene(broker, topic(2), 2) as scene:
         letters = topic(1)
         scene.declare(orders, dead_letter_topic=letters)
@@ -34,6 +41,10 @@ async def test_a_poison_record_goes_to_the_dead_letter_topic_with_the_reason(bro
             headers = {name: value.decode() for name, value in message.headers()}
             found[headers["pyrula.error.code"]] = (message.key(), message.value(), headers)
         assert set(found) == {"Poisoned", "not_json"}
+        logged = [each.getMessage() for each in caplog.records if each.name == "pyrula.kafka"]
+        for n, partition, why in ((1, 0, "Poisoned: it can't be eaten"), (1, 1, "not_json: ")):
+            at_it = [text for text in logged if scene.id(partition, n) in text and why in text]
+            assert len(at_it) == 1 and f"is in {letters}" in at_it[0], logged
         key, value, headers = found["Poisoned"]
         assert (key, value) == (b"key-0", b'"poison"')
         assert headers["pyrula.error.message"] == "it can't be eaten"
@@ -94,6 +105,32 @@ async def test_a_record_that_no_run_can_be_made_of_stops_its_partition_and_why_k
         assert "not_json" in answer["text"] and "declare a dead_letter_topic" in answer["text"]
         await worker.stop()
         assert scene.committed() == [3, 1]
+
+
+async def test_the_command_line_and_http_know_such_a_record_too(broker, topic, tmp_path):
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Scene(broker, topic(1), 1, store=url) as scene:
+        scene.declare(orders)
+        scene.send([b"{no json"])
+        await scene.work()
+        bad = scene.id(0, 0)
+        while await scene.store.why(bad) is None:
+            await scene.store.clock.sleep(20_000)
+        command = [sys.executable, "-m", "pyrula", "why", bad, "--store", url]
+        told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+        assert told.returncode == 0, told.stderr
+        assert "No run could be made of it" in told.stdout
+        assert f"partition {scene.topic}/0 has stopped at it" in told.stdout and "not_json" in told.stdout
+        tokens = Tokens(
+            lines=["a full " + "a" * 16, "b submit:orders " + "b" * 16, "c submit:other " + "c" * 16]
+        )
+        app = create_app(scene.store, registry=scene.registry, tokens=tokens)
+        where = f"/runs/{quote(bad, safe='')}/why"
+        for letter, status in (("a", 200), ("b", 200), ("c", 404)):
+            async with asking(app, bearer(letter * 16)) as http:
+                answer = await http.get(where)
+                assert answer.status_code == status, answer.text
+                assert ("declare a dead_letter_topic" in answer.text) is (status == 200)
 
 
 async def test_a_stopped_partition_goes_on_with_a_worker_that_has_a_dead_letter_topic(broker, topic):

@@ -40,8 +40,11 @@ def holders_of(answer: Mapping[str, Any]) -> list[str]:
     return [run_id for reason in answer["reasons"] for run_id in list(reason.get("holders", ()))[:HOLDERS]]
 
 
-def explain(out: Console, run: Run, answer: Mapping[str, Any], known: Known) -> None:
-    """Print why the run is not executing."""
+def explain(out: Console, run: Run | None, answer: Mapping[str, Any], known: Known) -> None:
+    """Print why the run is not executing. None: a record of a stream, of which no run could be made."""
+    if run is None:
+        _print_refused(out, answer, known)
+        return
     out.print(_headline(run, known.at))
     out.print()
     if run.state in FINAL:
@@ -99,6 +102,14 @@ def _headline(run: Run, at: datetime) -> Text:
         keys = ", ".join(f"{name} {key_text(key)}" for name, key in run.keys.items())
         head.append("\n    keys: " + keys, "dim")
     return head
+
+
+def _print_refused(out: Console, answer: Mapping[str, Any], known: Known) -> None:
+    out.print(Text.assemble(("record ", "dim"), (answer["run_id"], "bold"), "  ", state(answer["state"])))
+    out.print(f"    {answer['workflow']}", style="dim", markup=False)
+    out.print("\nNo run could be made of it:", style="bold")
+    for reason in answer["reasons"]:
+        out.print(Text.assemble(("  ● ", "red"), _SAY[reason["kind"]](reason, known).what), soft_wrap=True)
 
 
 def _print_ending(out: Console, run: Run) -> None:

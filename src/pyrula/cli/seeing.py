@@ -98,8 +98,8 @@ def why(
 ) -> None:
     """Tell why a run is not executing: each gate's numbers and holders, its place in line, and when."""
 
-    async def call(client: WorkflowClient) -> tuple[Run, dict[str, Any], dict[str, Run]]:
-        run, answer = await client.get(run_id), await client.why(run_id)
+    async def call(client: WorkflowClient) -> tuple[Run | None, dict[str, Any], dict[str, Run]]:
+        answer, run = await client.why(run_id), await client.store.get(run_id)
         holders = [await client.store.get(holder) for holder in holders_of(answer)]
         return run, answer, {holder.run_id: holder for holder in holders if holder is not None}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from pyrula.kafka.record import Raw
 from pyrula.kafka.stream import KafkaStream
 
+_log = logging.getLogger("pyrula.kafka")
 _SHARED: Final = (
     "security.", "sasl.", "ssl.", "enable.ssl", "oauth", "socket.", "broker.", "metadata.", "reconnect.",
     "client.id", "client.dns", "api.version", "compression.", "message.max.bytes", "debug", "log",
@@ -42,6 +44,7 @@ class DeadLetters:
     async def write(self, run_id: str, raw: Raw, reason: Reason) -> None:
         """Return when the broker has it. Raises `KafkaException` to be tried again, `Refused` if in vain."""
         await asyncio.to_thread(self._write, run_id, raw, reason)
+        _log.warning("record %s is in %s: %s: %s", run_id, self._topic, reason.code, reason.message)
 
     def _write(self, run_id: str, raw: Raw, reason: Reason) -> None:
         producer = self._producer = self._producer or Producer(self._settings())

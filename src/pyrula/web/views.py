@@ -90,13 +90,16 @@ async def run(store: Store, minutes: Minutes, params: Mapping[str, str]) -> Any:
     """One run: why it waits, its steps, its children."""
     run_id = params.get("name", "")
     found = await store.get(run_id)
+    why = await store.why(run_id)
     if found is None:
+        if why is not None:  # a stream's record, of which no run could be made
+            raise RunNotFound(why["text"])
         raise RunNotFound(
             f"no run {shown(run_id)} is kept in this store; finished runs are swept after its retention"
         )
     return {
         "run": found,
-        "why": await store.why(run_id),
+        "why": why,
         **_log(await store.steps(run_id, _LOG)),
         "children": await store.children(run_id, 100),
         "parent": await store.parent(run_id),

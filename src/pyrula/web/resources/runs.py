@@ -25,9 +25,14 @@ async def listing(call: Call) -> wire.RunList:
 async def one(call: Call) -> Run:
     """A run as it stands."""
     run = await call.client.get(call.path["run_id"])
-    if call.who.access == "submit" and not call.who.may("submit", run.workflow):
-        raise RunNotFound(f"no run {shown(run.run_id)} of a workflow that this token may submit")
+    _check_seen(call, run.run_id, run.workflow)
     return run
+
+
+def _check_seen(call: Call, run_id: str, workflow: str) -> None:
+    """Raises `RunNotFound` where the token sees runs of other workflows only."""
+    if call.who.access == "submit" and not call.who.may("submit", workflow):
+        raise RunNotFound(f"no run {shown(run_id)} of a workflow that this token may submit")
 
 
 async def result(call: Call) -> Answer:
@@ -45,9 +50,10 @@ async def _ended(call: Call, run_id: str, seconds: float) -> Ending | None:
 
 
 async def why(call: Call) -> dict[str, Any]:
-    """Every reason why it is not executing."""
-    run = await one(call)
-    return await call.client.why(run.run_id)
+    """Every reason why it is not executing; also of a stream's record that no run could be made of."""
+    answer = await call.client.why(call.path["run_id"])
+    _check_seen(call, answer["run_id"], answer["workflow"])
+    return answer
 
 
 async def steps(call: Call) -> wire.Listing:
