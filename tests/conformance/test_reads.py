@@ -1,7 +1,10 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from pyrula.clock import SECOND
+from pyrula.errors import InvalidPayload
 from pyrula.model.outcome import Completed, Postponed
 from pyrula.policies.limit import Limit
 from pyrula.policies.rate import Rate
@@ -98,6 +101,12 @@ async def test_the_few_runs_of_a_key_are_found_among_thousands_of_others(hands: 
     assert found == ["r4100", "r3002", "r3001", "r3000", "r0"]
     assert await hands.store.open_runs("w", "rare", 3) == ["r4100", "r3002", "r3001"]
     assert await hands.store.open_runs("v", "rare", 3) == []
+
+
+@pytest.mark.parametrize("cursor", ["abc", "٣", "1_0", "-1", " 1", "9" * 19, "²"])
+async def test_a_cursor_that_no_page_ends_with_is_refused(hands: Hands, cursor: str) -> None:
+    with pytest.raises(InvalidPayload, match="take it from the page before"):
+        await hands.store.runs(None, None, None, 2, cursor)
 
 
 async def test_what_a_gate_counts(hands: Hands, clock: VirtualClock) -> None:

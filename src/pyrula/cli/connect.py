@@ -18,6 +18,7 @@ import typer
 
 from pyrula.cli.output import console
 from pyrula.errors import ConfigurationError, InvalidPayload, KeyNeedsCode, PyrulaError, shown
+from pyrula.model.number import read_number
 from pyrula.store.open import RETENTION, open_store, store_exists
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
@@ -75,7 +76,7 @@ def _kept() -> timedelta:
     if not days:
         return RETENTION
     try:
-        return timedelta(days=float(days))
+        return timedelta(days=read_number(days))
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{_KEPT_DAYS} is {shown(days)}; it must be a number of days, such as 30 or 0.5"

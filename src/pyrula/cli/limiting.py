@@ -18,6 +18,7 @@ from pyrula.cli.connect import AsJson, StoreUrl, ask, opened, run
 from pyrula.cli.output import ago, bar, console, now, show, span, table
 from pyrula.errors import NotJson
 from pyrula.limiters.wire import changes_from_json, changes_to_json, config_to_json
+from pyrula.model.number import read_number, read_whole
 from pyrula.model.payload import parse
 from pyrula.store.protocol import Store
 from pyrula.workflows.client import WorkflowClient
@@ -268,11 +269,11 @@ def _number(field: str, text: str) -> int | float | None:
     if text.strip() == _NONE:
         return None
     try:
-        return int(text)
+        return read_whole(text)
     except ValueError:
         pass
     try:
-        return float(text)
+        return read_number(text)
     except ValueError:
         raise typer.BadParameter(f"{field!r}: {text!r} is no number; write a number, or none") from None
 
@@ -282,7 +283,7 @@ def _poll_rate(text: str) -> dict[str, Any] | None:
         return None
     limit, _, seconds = text.partition("/")
     try:
-        return {"limit": int(limit), "time_window": float(seconds)}
+        return {"limit": read_whole(limit), "time_window": read_number(seconds)}
     except ValueError:
         raise typer.BadParameter(
             f"--poll-rate {text!r}: write LIMIT/SECONDS, such as 10/60, or none"

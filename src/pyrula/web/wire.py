@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from pyrula.errors import NotJson, shown
+from pyrula.model.number import read_number, read_whole
 from pyrula.model.payload import parse
 from pyrula.model.run import Run, RunState
 from pyrula.store.protocol import Gate
@@ -47,7 +48,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "text":
             return self._text(text)
         try:
-            number = int(text) if self.kind == "int" else float(text)
+            number = read_whole(text) if self.kind == "int" else read_number(text)
         except ValueError:
             raise self._wrong(text) from None
         if not (self._bound(self.least, -_MAX_NUMBER) <= number <= self._bound(self.most, _MAX_NUMBER)):

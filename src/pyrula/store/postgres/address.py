@@ -12,6 +12,7 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from pyrula.errors import ConfigurationError, shown
+from pyrula.model.number import read_number
 
 DEFAULT_SCHEMA: Final = "pyrula"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -111,7 +112,7 @@ def _patience(place: str, given: str | None) -> float | None:
     if given is None:
         return None
     try:
-        seconds = float(given)
+        seconds = read_number(given)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < inf:

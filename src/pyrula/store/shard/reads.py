@@ -26,6 +26,7 @@ __all__ = ["buffers", "gates", "get", "log", "open_runs", "results", "runs", "sc
 
 _SCAN: Final = 2000
 _SCANS: Final = 10
+_LONGEST_CURSOR: Final = 18
 _MOST: Final = 1000
 OPEN: Final = ("open", None)
 """What is answered of every run that has not ended."""
@@ -64,11 +65,16 @@ def runs(
     return [run for _, run in found], following
 
 
+def is_cursor(text: str) -> bool:
+    """Whether `text` is a run's number, as a page of one shard names its end."""
+    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_CURSOR
+
+
 def numbered(
     tx: Tx, workflow: str | None, state: str | None, key: str | None, limit: int, cursor: str | None
 ) -> tuple[list[tuple[int, Run]], str | None]:
     """The same with each run's number, which as a cursor leads to the runs before it."""
-    if cursor and not cursor.isdecimal():
+    if cursor and not is_cursor(cursor):
         raise InvalidPayload(
             f"runs: cursor is {shown(cursor)}, of a store of several shards; take it from the page before"
         )

@@ -12,6 +12,7 @@ import msgspec
 from pyrula.errors import InvalidPayload, shown
 from pyrula.model.run import Run
 from pyrula.store.protocol import Gate
+from pyrula.store.shard.reads import is_cursor
 
 Row = dict[str, Any]
 Numbered = tuple[list[tuple[int, Run]], str | None]
@@ -24,7 +25,7 @@ def cursors(cursor: str | None, shards: int) -> list[str | None]:
     if not cursor:
         return [None] * shards
     parts = cursor.split(".")
-    if len(parts) != shards or not all(part == "" or part.isdecimal() for part in parts):
+    if len(parts) != shards or not all(part == "" or is_cursor(part) for part in parts):
         raise InvalidPayload(
             f"runs: cursor is {shown(cursor)}, none of this store; take it from the page before"
         )
