@@ -29,7 +29,9 @@ CALLS: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("wrong", [7, True, 1.5, float("nan"), 2**70, b"name", ["name"], object(), HALF])
+@pytest.mark.parametrize(
+    "wrong", [7, True, False, 0, 1.5, float("nan"), 2**70, b"name", b"", ["name"], [], object(), HALF]
+)
 async def test_a_name_that_no_log_can_hold_fails_its_run_and_holds_up_no_other(call: str, wrong: Any) -> None:
     registry = Registry()
 
@@ -48,6 +50,22 @@ async def test_a_name_that_no_log_can_hold_fails_its_run_and_holds_up_no_other(c
         with pytest.raises(RunFailed, match=r"InvalidPayload|NotJson"):
             await env.client.result(run_id)
         assert await env.store.check() == []
+
+
+async def test_a_step_has_a_name_of_its_own_or_its_functions_and_never_an_empty_one() -> None:
+    registry = Registry()
+
+    @workflow(registry=registry)
+    async def asks(ctx: Any, name: str | None) -> None:
+        await ctx.step(nothing, name=name)
+
+    async with Environment(workflows=registry) as env:
+        for name, logged in (("own", "own"), (None, "nothing")):
+            run_id = await env.client.submit("asks", {"name": name})
+            await env.client.result(run_id)
+            assert [step["name"] for step in await env.store.steps(run_id, 10)] == [logged]
+        with pytest.raises(RunFailed, match=r"ctx\.step: the name is ''; leave name= out"):
+            await env.client.execute("asks", {"name": ""})
 
 
 @pytest.mark.parametrize("name", ["", "e" * 501, "ä" * 251, "two\nlines"])

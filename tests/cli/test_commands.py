@@ -257,6 +257,7 @@ def test_a_gate_that_is_declared_and_not_used_is_no_error(pyrula, work):
         (["override", "g", "--max", "1", "--clear"], "give one of"),
         (["runs", "--store", "redis://x"], "redis"),
         (["submit", "sync", "--params", "{"], "Invalid value for --params: not JSON"),
+        (["worker", "shop", "--processes", "513"], "less than or equal to 512"),
         (["worker", "no.such.module"], "Run pyrula in the folder that holds it"),
         (["worker", "shop.py"], "such as shop, and run"),
         (["worker", "./app/shop.py"], "such as app.shop, and run"),
@@ -272,7 +273,7 @@ def test_wrong_use_exits_2_and_says_what_to_do(pyrula, arguments, said):
     assert said in " ".join((told.out + told.err).replace("│", " ").split())
 
 
-@pytest.mark.parametrize("days", ["a week", "nan", "-1", "1e300"])
+@pytest.mark.parametrize("days", ["a week", "nan", "-1", "1e300", "1_0", "٧"])
 def test_a_retention_that_is_no_number_of_days_is_refused(pyrula, monkeypatch, days):
     monkeypatch.setenv("PYRULA_RETENTION_DAYS", days)
     told = pyrula("migrate")

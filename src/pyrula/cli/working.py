@@ -30,6 +30,8 @@ _STUCK = 70
 """Exit code of a worker that gave up a thread it could not stop (EX_SOFTWARE): its supervisor starts it
 anew.
 """
+_MOST_PROCESSES = 512
+"""More than the cores of one machine; a slip of the hand (a number of runs, say) would start processes without end."""
 _LAST_WORDS_SECONDS = 2.0
 """What may be said on the way out is said within these, or not at all."""
 _YOUNG = 50_000
@@ -44,7 +46,9 @@ def worker(
         ),
     ],
     *,
-    processes: Annotated[int, typer.Option(min=1, help="So many processes, started anew when they die.")] = 1,
+    processes: Annotated[
+        int, typer.Option(min=1, max=_MOST_PROCESSES, help="So many processes, started anew when they die.")
+    ] = 1,
     worker_id: Annotated[
         str | None, typer.Option(help="Its name; default: host and process. Of several: NAME-1, NAME-2, …")
     ] = None,

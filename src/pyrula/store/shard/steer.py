@@ -118,5 +118,8 @@ def kinds(tx: Tx, gate: str) -> set[str]:
     found |= names.get(gate, set())
     if found:
         return found
-    known = ", ".join(sorted(names)[:10]) or "none: no run was submitted and no worker registered"
+    known = (
+        ", ".join(sorted(names)[:10])
+        or "none: no run and no worker here has a workflow with a limit or a rate"
+    )
     raise GateNotFound(f"no gate is called {shown(gate)}; known: {known}")

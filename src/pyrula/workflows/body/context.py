@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from pyrula.errors import ConfigurationError, shown
+from pyrula.errors import ConfigurationError, InvalidPayload, shown
 from pyrula.model.duration import Duration, positive_us, to_us
 from pyrula.model.payload import decode
 from pyrula.policies.retry import NO_RETRY, Retry
@@ -146,7 +146,11 @@ class Context:
         _check_callable(fn)
         stamp = NO_RETRY if retry is None else _retry(self.workflow, retry)
         limit = None if timeout is None else _duration("ctx.step: timeout", timeout, positive_us)
-        return await run_step(self._body, name or name_of(fn), Work(fn, args, kwargs, stamp, limit))
+        if name is None:
+            name = name_of(fn)
+        elif name == "":
+            raise InvalidPayload("ctx.step: the name is ''; leave name= out for the function's own")
+        return await run_step(self._body, name, Work(fn, args, kwargs, stamp, limit))
 
     # -- waits
 
