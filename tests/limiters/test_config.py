@@ -91,6 +91,25 @@ def test_a_pool_has_one_poller_or_more(size):
         hub.worker("w", task_poller_pool_size=size)
 
 
+@pytest.mark.parametrize("name", ["", 3, None, b"w"])
+def test_a_worker_and_a_cluster_have_a_name(name):
+    hub, _ = made_hub()
+    with pytest.raises(ConfigurationError, match=r"worker_id: .* expected a name"):
+        hub.worker(name)
+    with pytest.raises(ConfigurationError, match=r"cluster: .* expected a name"):
+        hub.worker("w", name)
+    with pytest.raises(ConfigurationError, match=r"cluster: .* expected a name"):
+        hub.cluster(name)
+
+
+def test_a_listener_is_a_function():
+    hub, _ = made_hub()
+    with pytest.raises(
+        ConfigurationError, match="listen: 'print' is refused; expected a function of an event"
+    ):
+        hub.listen("print")
+
+
 def test_durations_are_seconds_or_timedeltas():
     hub, clock = made_hub()
     limiter = hub.worker(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,6 +21,7 @@ from pyrula.workflows import (
     Rate,
     Registry,
     RunFailed,
+    RunIdConflict,
     Worker,
     WorkflowClient,
     workflow,
@@ -82,7 +84,13 @@ async def test_what_a_worker_does_is_counted_and_never_by_key(store: Store) -> N
         await asyncio.gather(*(client.result(run_id, 20) for run_id in ids))
         with pytest.raises(RunFailed):
             await client.execute("work", {"tenant": "odd", "fail": True}, timeout=20)
-        held = await client.submit("work", {"tenant": "busy", "wait": True})
+        held = await client.submit("work", {"tenant": "busy", "wait": True}, run_id="held")
+        for tenant in (
+            "busy",
+            "odd",
+        ):  # the same again, and another by an id that is taken: neither is one more
+            with suppress(RunIdConflict):
+                await client.submit("work", {"tenant": tenant, "wait": True}, run_id="held")
         await client.submit_many("work", [{"tenant": "busy"}] * 3)
         await client.trigger("digest", {"user": "u1"})
         await until(lambda: _executes(client, held))

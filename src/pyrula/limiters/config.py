@@ -228,5 +228,23 @@ def _mapping(where: str, value: Any) -> Mapping[Any, Any]:
     return value
 
 
+def check_name(what: str, name: object) -> None:
+    """Raises ConfigurationError unless it can name a worker or a cluster."""
+    if not isinstance(name, str) or not name:
+        raise _wrong(what, name, "a name")
+
+
+def check_pool(size: object) -> None:
+    """Raises ConfigurationError unless so many pollers are a pool."""
+    if not whole(size, at_least=1):
+        raise _wrong("task_poller_pool_size", size, "a whole number, 1 or more")
+
+
+def check_listener(listener: object) -> None:
+    """Raises ConfigurationError unless it can be told of events."""
+    if not callable(listener):
+        raise _wrong("listen", listener, "a function of an event")
+
+
 def _wrong(what: str, value: object, expected: str) -> ConfigurationError:
     return ConfigurationError(f"{what}: {shown(value)} is refused; expected {expected}")

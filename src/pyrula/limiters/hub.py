@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyrula.clock import SECOND, Clock, SystemClock, check_clock
-from pyrula.errors import ConfigurationError, expect, shown
+from pyrula.errors import ConfigurationError, expect
 from pyrula.limiters.asking import Ask
 from pyrula.limiters.config import (
     DEFAULT_CHECK_FREQUENCY,
@@ -23,9 +23,11 @@ from pyrula.limiters.config import (
     Duration,
     OsLimitable,
     PollRate,
+    check_listener,
+    check_name,
+    check_pool,
     microseconds,
     time_windows,
-    whole,
 )
 from pyrula.limiters.events import Event, Listener, TaskCounter, tell
 from pyrula.limiters.levels import Level
@@ -91,11 +93,10 @@ class Hub:
         whether workflow, activity and Nexus polls are held at worker level by their own limitables alone;
         pools: the sizes of those kinds' pools that are not of `task_poller_pool_size`.
         """
+        check_name("worker_id", worker_id)
+        check_name("cluster", cluster)
         pool = task_poller_pool_size
-        if not whole(pool, at_least=1):
-            raise ConfigurationError(
-                f"task_poller_pool_size: {shown(pool)} is refused; expected a whole number, 1 or more"
-            )
+        check_pool(pool)
         widths = time_windows(limiter_time_windows, kinds)
         with self.here as now:
             levels = (Level.of("worker", worker_id, now, widths), self._cluster(cluster, now), self._node)
@@ -118,6 +119,7 @@ class Hub:
 
     def cluster(self, name: str) -> ClusterLimits:
         """The cluster level of that name; its counters are made when it is first named."""
+        check_name("cluster", name)
         with self.here as now:
             self._cluster(name, now)
         return ClusterLimits(self, name)
@@ -129,6 +131,7 @@ class Hub:
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Hand every event to `listener`, on whatever thread it happens, until the returned call is made."""
+        check_listener(listener)
         with self.here as _:
             self._listeners = (*self._listeners, listener)
         self._keep_thread()

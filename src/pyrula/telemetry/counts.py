@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from pyrula.clock import SECOND
+from pyrula.errors import expect
 from pyrula.limiters.events import Event, WaitStopped
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Outcome
@@ -98,3 +99,8 @@ class Counts:
         if isinstance(event, WaitStopped):
             for (level, limitable), seconds in event.limited_by.items():
                 self.held[level, limitable if isinstance(limitable, str) else limitable[0]] += seconds
+
+
+def check_counts(option: str, value: object) -> None:
+    """Raise `ConfigurationError` unless it is a `Counts`."""
+    expect(option, value, isinstance(value, Counts), "a Counts() of pyrula.telemetry")

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from pyrula.errors import expect
 from pyrula.limiters.config import OsLimitable
 from pyrula.limiters.events import Event, TaskCounter, WaitStarted, WaitStopped
 
@@ -87,6 +88,13 @@ def log_to(
     stream: TextIO | None = None, *, as_json: bool = False, level: int = logging.INFO
 ) -> Callable[[], None]:
     """Have everything logged from here on written to `stream` (stderr); call what it answers to write the rest."""
+    expect(
+        "log_to: stream",
+        stream,
+        stream is None or hasattr(stream, "write"),
+        "what can be written to, or None",
+    )
+    expect("log_to: as_json", as_json, isinstance(as_json, bool), "True or False")
     lines: queue.Queue[Any] = queue.Queue(_MOST)
     writer = logging.StreamHandler(stream or sys.stderr)
     writer.setFormatter(JsonLines() if as_json else TextLines())

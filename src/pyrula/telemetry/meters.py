@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from pyrula.clock import SECOND
-from pyrula.errors import StoreError, missing
+from pyrula.errors import StoreError, expect, missing
 from pyrula.store.protocol import Store
-from pyrula.telemetry.counts import Counts, Histogram
+from pyrula.telemetry.counts import Counts, Histogram, check_counts
 from pyrula.telemetry.figures import OF_PROCESS, OF_STORE, Figure, Sample, Seen, look
 
 try:
@@ -35,6 +35,14 @@ class Meters:
     """
 
     def __init__(self, counts: Counts, provider: MeterProvider | None = None) -> None:
+        check_counts("Meters: counts", counts)
+        gives = provider is None or callable(getattr(provider, "get_meter", None))
+        expect(
+            "Meters: provider",
+            provider,
+            gives,
+            "a MeterProvider of OpenTelemetry, or None for the global one",
+        )
         self._seen: Seen | None = None
         meter = metrics.get_meter("pyrula", meter_provider=provider)
         for of_store in OF_STORE:

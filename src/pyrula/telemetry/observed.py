@@ -7,8 +7,16 @@ from typing import cast
 
 from pyrula.model.lease import Lease
 from pyrula.model.step import Entry
-from pyrula.store.protocol import Handed, Store, Submission, Submitted, TriggerEvent, TurnRequest
-from pyrula.telemetry.counts import Counts
+from pyrula.store.protocol import (
+    Handed,
+    Store,
+    Submission,
+    Submitted,
+    TriggerEvent,
+    TurnRequest,
+    check_store,
+)
+from pyrula.telemetry.counts import Counts, check_counts
 from pyrula.telemetry.wrapped import Wrapped
 
 
@@ -37,8 +45,8 @@ class _Observed(Wrapped):
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         answers = await self._store.submit(submissions)
-        for submission in submissions:
-            self._counts.submitted[submission.workflow] += 1
+        for submission, answer in zip(submissions, answers, strict=True):
+            self._counts.submitted[submission.workflow] += answer.created
         return answers
 
     async def trigger(self, events: Sequence[TriggerEvent]) -> list[str | None]:
@@ -50,4 +58,6 @@ class _Observed(Wrapped):
 
 def observed(store: Store, counts: Counts) -> Store:
     """`store`, with its turns, claims, outcomes, steps and submits counted in `counts`."""
+    check_store("observed: store", store)
+    check_counts("observed: counts", counts)
     return cast("Store", _Observed(store, counts))

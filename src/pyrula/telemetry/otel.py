@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from pyrula.clock import Clock, SystemClock
-from pyrula.errors import missing
+from pyrula.clock import Clock, SystemClock, check_clock
+from pyrula.errors import expect, missing
 from pyrula.model.lease import Lease
 from pyrula.model.outcome import Failed, Outcome, Retry
-from pyrula.store.protocol import Claim, Store, Submission, Submitted
+from pyrula.store.protocol import Claim, Store, Submission, Submitted, check_store
 from pyrula.telemetry.trouble import Trouble
 from pyrula.telemetry.wrapped import Wrapped
 
@@ -55,6 +55,14 @@ class Tracing:
     """
 
     def __init__(self, provider: TracerProvider | None = None, clock: Clock | None = None) -> None:
+        gives = provider is None or callable(getattr(provider, "get_tracer", None))
+        expect(
+            "Tracing: provider",
+            provider,
+            gives,
+            "a TracerProvider of OpenTelemetry, or None for the global one",
+        )
+        check_clock("Tracing: clock", clock)
         self._provider = provider
         self._clock = clock or SystemClock()
         self._light: Spans | None = None
@@ -154,6 +162,7 @@ def _in_context(submissions: Sequence[Submission]) -> Sequence[Submission]:
 
 def traced(store: Store) -> Store:
     """`store`, with the current trace context on every run that is submitted through it, children included."""
+    check_store("traced: store", store)
     return cast("Store", _Traced(store))
 
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from pyrula.store.protocol import Store
-from pyrula.telemetry.counts import Counts, Histogram
+from pyrula.telemetry.counts import Counts, Histogram, check_counts
 from pyrula.telemetry.figures import OF_PROCESS, OF_STORE, Figure, look
 
 T = TypeVar("T")
@@ -35,6 +35,8 @@ class Metrics:
     """counts: what this process's worker counts, if it has one."""
 
     def __init__(self, counts: Counts | None = None) -> None:
+        if counts is not None:
+            check_counts("Metrics: counts", counts)
         self.counts = counts
 
     async def render(self, store: Store) -> bytes:
