@@ -27,6 +27,10 @@ _PATIENCE: Final = {
 """A server that vanished is noticed within about 20 s; what the URL says goes first."""
 
 
+_ENCODING: Final = {"client_encoding": "UTF8"}
+"""Whatever the URL, the environment or the role say: text would be stored as another, or not at all."""
+
+
 class Address(NamedTuple):
     """conninfo: for libpq. schema: where the shard's tables are. listen: libpq's for LISTEN, None: as conninfo.
     shown: fit for messages. patience: seconds for which a call tries to reach the server, None if the URL says
@@ -93,7 +97,7 @@ def address(url: str) -> Address:
 
 def _url(parts: SplitResult, options: dict[str, str]) -> str:
     """For libpq: without a host, too, it begins with two slashes."""
-    query = urlencode(_PATIENCE | options, quote_via=quote)
+    query = urlencode(_PATIENCE | options | _ENCODING, quote_via=quote)
     return f"{parts.scheme}://{parts.netloc}{parts.path}?{query}"
 
 

@@ -8,14 +8,16 @@ import psycopg
 from psycopg import IsolationLevel, sql
 
 from pyrula.clock import Clock, SystemClock
-from pyrula.errors import SchemaMismatch, ShardMismatch, StoreUnavailable
+from pyrula.errors import ConfigurationError, SchemaMismatch, ShardMismatch, StoreUnavailable
 from pyrula.store.postgres.address import Address
+from pyrula.store.postgres.failures import failure
 from pyrula.store.statements import statements
 
 VERSION: Final = 7
 _STEPS: Final = {1: "to_2", 2: "to_3", 3: "to_4", 4: "to_5", 5: "to_6", 6: "to_7"}
 """Version that a step starts from → its block in migrate.sql; it leads to the next one."""
 _PACKAGE: Final = "pyrula.store.postgres"
+_ENCODINGS: Final = ("UTF8", "SQL_ASCII")  # the latter keeps what it is given
 
 
 def prepare(address: Address, clock: Clock | None, store: str, shard: int, shards: int) -> None:
@@ -63,8 +65,8 @@ def bring_schema_forward(address: Address) -> tuple[int, int] | None:
                     version += 1
                     connection.execute("UPDATE meta SET version = %s", (version,))
             return before, version
-    except psycopg.OperationalError as error:
-        raise StoreUnavailable(f"{address.shown}: can't be reached: {error}") from error
+    except psycopg.Error as error:
+        raise _told(address, error) from error
 
 
 def is_there(address: Address) -> bool:
@@ -72,8 +74,15 @@ def is_there(address: Address) -> bool:
     try:
         with psycopg.connect(address.conninfo, autocommit=True) as connection:
             return _identity(connection, address) is not None
-    except psycopg.OperationalError as error:
-        raise StoreUnavailable(f"{address.shown}: can't be reached: {error}") from error
+    except psycopg.Error as error:
+        raise _told(address, error) from error
+
+
+def _told(address: Address, error: psycopg.Error) -> Exception:
+    known = failure(address.shown, error)
+    if known is None and isinstance(error, psycopg.OperationalError):
+        known = StoreUnavailable(f"{address.shown}: can't be reached: {error}")
+    return known or error
 
 
 def _mismatch(address: Address, version: int) -> str:
@@ -114,6 +123,7 @@ def _create(
     shards: int,
 ) -> tuple[int, str, int, int]:
     blocks = statements(_PACKAGE)
+    _refuse_encoding(connection, address)
     try:
         with connection.transaction():
             _enter(connection, address)
@@ -131,6 +141,16 @@ def _create(
             f"{error}; as a role that may: CREATE SCHEMA {address.schema} AUTHORIZATION <role>"
         ) from error
     return VERSION, store, shard, shards
+
+
+def _refuse_encoding(connection: psycopg.Connection[Any], address: Address) -> None:
+    """A database in which some texts can't be stored is left as it is: the first of them would hold up the others."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in _ENCODINGS:
+        raise ConfigurationError(
+            f"{address.shown}: the encoding of this database is {encoding}, which can't hold every text; a store needs "
+            "UTF8: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
 
 
 def _create_schema(connection: psycopg.Connection[Any], address: Address) -> None:

@@ -19,6 +19,7 @@ from pyrula.clock import SECOND, SystemClock
 from pyrula.errors import StoreBusy, StoreClosed, StoreUnavailable
 from pyrula.ids import chance, token
 from pyrula.store.postgres.connection import AnswerLost, Connection, Lost, Touched, Verb
+from pyrula.store.postgres.failures import failure
 
 _log = logging.getLogger("pyrula.store")
 T = TypeVar("T")
@@ -213,7 +214,10 @@ class Pump:
             answers, touched = self._persist([ask.verb for ask in batch], alone=batch[0].alone)
         except Exception as error:
             if len(batch) == 1:
-                _answer([(batch[0], error)])
+                told = failure(self._place, error)
+                if told is not None:
+                    told.__cause__ = error
+                _answer([(batch[0], told or error)])
             elif isinstance(error, StoreBusy | StoreUnavailable):
                 _answer([(ask, error) for ask in batch])
             else:  # one of the verbs raised: nobody else may suffer for it

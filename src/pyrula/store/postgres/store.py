@@ -151,7 +151,7 @@ class PostgresStore(ShardStore):
                 if self._beat is None or not self._beat.alive:
                     self._beat = self._connect()
                 return bool(self._beat.ask("wake.beat", incarnation, self._beat.wall))
-            except (Lost, psycopg.OperationalError) as error:
+            except (Lost, psycopg.Error) as error:
                 raise StoreUnavailable(
                     f"{self._address.shown}: a heartbeat did not get through: {error}; beat again"
                 ) from error

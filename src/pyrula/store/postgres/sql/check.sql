@@ -108,7 +108,7 @@ WITH cut AS (
     FROM lanes AS l CROSS JOIN LATERAL generate_series(0, length(l.gates) / 16 - 1) AS i (at)
 )
 SELECT c.lane, c.gate FROM cut AS c LEFT JOIN gates AS g ON g.id = c.gate
-WHERE g.id IS NULL AND c.number <> '\xff'::bytea LIMIT $1::bigint
+WHERE g.id IS NULL AND c.number <> decode('ff', 'hex') LIMIT $1::bigint
 
 -- name: kept_gates
 SELECT g.name, g.key FROM gates AS g
