@@ -110,6 +110,47 @@ def test_a_listener_is_a_function():
         hub.listen("print")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda it, kind: it.room(kind),
+        lambda it, kind: it.reserve(kind),
+        lambda it, kind: it.polled(kind, 1, 0),
+        lambda it, kind: it.begin(kind),
+        lambda it, kind: it.end(kind),
+    ],
+)
+@pytest.mark.parametrize("kind", ["workflows", "", None])
+def test_a_kind_that_is_none_is_refused_by_name(call, kind):
+    hub, _ = made_hub()
+    limiter = hub.worker("w", task_poller_limiter=PollRate(1, 1))
+    with pytest.raises(ConfigurationError, match=r"kind: .* expected one of workflow, activity_regular"):
+        call(limiter, kind)
+    assert limiter.reserve("workflow") == 1
+
+
+@pytest.mark.parametrize("n", [-1, 1.5, True, None, "1"])
+def test_places_are_whole_numbers(n):
+    hub, _ = made_hub()
+    limiter = hub.worker("w")
+    with pytest.raises(ConfigurationError, match=r"n: .* a whole number, 0 or more"):
+        limiter.reserve("workflow", n)
+    with pytest.raises(ConfigurationError, match=r"got: .* at most 2"):
+        limiter.polled("workflow", 2, n)
+    assert limiter.stats().reserved["workflow"] == 0
+
+
+def test_no_poll_brings_more_than_it_asked_for():
+    hub, _ = made_hub()
+    limiter = hub.worker("w")
+    assert limiter.reserve("workflow", 2) == 2
+    with pytest.raises(
+        ConfigurationError, match="got: 3 is refused; expected a whole number, 0 or more, at most 2"
+    ):
+        limiter.polled("workflow", 2, 3)
+    assert limiter.stats().reserved["workflow"] == 2
+
+
 def test_durations_are_seconds_or_timedeltas():
     hub, clock = made_hub()
     limiter = hub.worker(

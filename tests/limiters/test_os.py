@@ -20,13 +20,13 @@ def test_a_reading_at_its_limit_holds_the_worker_and_says_which():
     machine = FakeMachine(mem=90, loads=(1.95, 0, 0), disks={"/": 79.9})
     hub, clock = made_hub(machine=machine)
     limiter = hub.worker("w", limits={"os": {"mem": 90, "cpu1": 500, ("disk", "/"): 80}})
-    assert [str(one) for one in limiter.room("workflow").limited_by] == ["os mem: os 90 of 90"]
+    assert [str(one) for one in limiter.room("workflow").limited_by] == ["os mem: 90 of 90"]
     machine.mem = 89
     clock.to(5)
     assert limiter.room("workflow").n is None
     machine.disks["/"] = 80.0
     clock.to(60)
-    assert [str(one) for one in limiter.room("workflow").limited_by] == ["os disk /: os 80 of 80"]
+    assert [str(one) for one in limiter.room("workflow").limited_by] == ["os disk /: 80 of 80"]
 
 
 def test_eighty_is_eighty_percent():  # field report 176

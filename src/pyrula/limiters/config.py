@@ -240,6 +240,14 @@ def check_pool(size: object) -> None:
         raise _wrong("task_poller_pool_size", size, "a whole number, 1 or more")
 
 
+def check_places(what: str, number: object, most: int | None = None) -> None:
+    """Raises ConfigurationError unless it is a number of places, at most `most`."""
+    if not whole(number) or (most is not None and number > most):  # type: ignore[operator]  # it is an int
+        raise _wrong(
+            what, number, "a whole number, 0 or more" + ("" if most is None else f", at most {most}")
+        )
+
+
 def check_listener(listener: object) -> None:
     """Raises ConfigurationError unless it can be told of events."""
     if not callable(listener):

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+from pyrula.errors import ConfigurationError, shown
 from pyrula.limiters.concurrency import Concurrency
 from pyrula.limiters.config import DEFAULT_TIME_WINDOW, LIMITABLES, Limits, OsLimitable
 from pyrula.limiters.window import Ended, FixedWindow
@@ -34,7 +35,8 @@ class LimitedBy:
         name = self.limitable if isinstance(self.limitable, str) else " ".join(self.limitable)
         if self.measure == "poll":
             return f"poller of {name}: next poll in {self.value / 1e6:.3f} s"
-        return f"{self.level} {name}: {self.measure} {self.value:g} of {self.limit:g}"
+        measure = "" if self.measure == "os" else f"{self.measure} "
+        return f"{self.level} {name}: {measure}{self.value:g} of {self.limit:g}"
 
 
 class Room(NamedTuple):
@@ -54,6 +56,13 @@ class Counter:
 
     window: FixedWindow
     held: Concurrency = field(default_factory=Concurrency)
+
+
+class Counters(dict[str, tuple[Counter, ...]]):
+    """What a worker counts of each kind, at each level."""
+
+    def __missing__(self, kind: object) -> NoReturn:
+        raise ConfigurationError(f"kind: {shown(kind)} is refused; expected one of {', '.join(self)}")
 
 
 @dataclass(slots=True)

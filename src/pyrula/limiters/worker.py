@@ -13,6 +13,7 @@ from pyrula.limiters.config import (
     Limits,
     OsLimitable,
     PollRate,
+    check_places,
     microseconds,
     parse_limits,
     poll_rate,
@@ -20,7 +21,7 @@ from pyrula.limiters.config import (
 from pyrula.limiters.events import WaitStarted, WaitStopped
 from pyrula.limiters.holding import Hold, held_by
 from pyrula.limiters.leaky import Bucket
-from pyrula.limiters.levels import Level, LimitedBy, Listed, Room, count, listed, room
+from pyrula.limiters.levels import Counters, Level, LimitedBy, Listed, Room, count, listed, room
 from pyrula.limiters.stats import Figure, Stats, figures_of, stats_of
 from pyrula.model.duration import SECOND
 
@@ -59,9 +60,9 @@ class Limiter:
         """Limits of the machine about to be set: sampled before they hold."""
         self.closed = False
         self.resting = False
-        self._counters = {
-            kind: tuple(level.counters[kind] for level in levels) for kind in levels[0].counters
-        }
+        self._counters = Counters(
+            {kind: tuple(level.counters[kind] for level in levels) for kind in levels[0].counters}
+        )
         self._rate: PollRate | None = None
         self._check_seconds = DEFAULT_CHECK_FREQUENCY
         self.check = microseconds("limiter_check_frequency", DEFAULT_CHECK_FREQUENCY)
@@ -90,6 +91,7 @@ class Limiter:
 
     def reserve(self, kind: str, n: int = 1, now: int | None = None) -> int:
         """Hold places for up to `n` of `kind`, counted as polls; how many were held (0: the worker waits)."""
+        check_places("n", n)
         self.hub.freshen(now)
         with self.hub.turn(now) as at:
             free = self._look(kind, at).n
@@ -102,6 +104,7 @@ class Limiter:
 
         stay_open: empty polls go on waiting for work, so that the next `reserve` goes on with them.
         """
+        check_places("got", got, asked)
         if stay_open and asked > got:
             with self.hub.here as _:
                 if kind in self._buckets:
