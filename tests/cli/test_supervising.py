@@ -3,22 +3,12 @@
 import contextlib
 import os
 import signal
-import time
 
 import psutil
 import pytest
 
 from pyrula.cli.supervising import pause
-from tests.cli.watching import notes_of, state, submit
-
-
-def within(seconds, holds):
-    """What `holds` answers, once that is true."""
-    until = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < until, f"not within {seconds} s"
-        time.sleep(0.02)
-    return found
+from tests.cli.watching import notes_of, state, submit, within
 
 
 def alive(ask, names):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.cli.shop import registry
-from tests.cli.watching import notes_of, state, submit
+from tests.cli.watching import notes_of, state, submit, within
 
 
 def test_sigterm_lets_bodies_end_within_the_grace(url, start, tmp_path):
@@ -89,6 +89,19 @@ def test_its_traces_go_out_by_opentelemetry_when_asked(url, start, tmp_path, mon
     assert notes_of(traces, 1) == ["run sync"]
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 0
+
+
+@pytest.mark.parametrize(
+    ("app", "said"), [("shop", "WARNING {}traces and figures, so"), ("traced_shop", "INFO {}figures, so")]
+)
+def test_what_opentelemetry_would_throw_away_is_told_at_the_start(start, tmp_path, monkeypatch, app, said):
+    monkeypatch.setenv("TRACES", str(tmp_path / "traces"))
+    process = start("--otel", app=f"tests.cli.{app}:registry")
+    log = tmp_path / "worker.log"
+    within(20, lambda: "serves" in log.read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+    assert said.format("pyrula.worker: --otel: no provider is set for ") in log.read_text()
 
 
 @pytest.mark.parametrize("logs", ["wait for a reader", "fail"])

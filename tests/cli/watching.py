@@ -7,6 +7,15 @@ from pyrula.workflows import WorkflowClient, open_store
 from tests.cli.shop import registry
 
 
+def within(seconds, holds):
+    """What `holds` answers, once that is true."""
+    until = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < until, f"not within {seconds} s"
+        time.sleep(0.02)
+    return found
+
+
 def notes_of(path, count, within=15.0):
     """The notes, once there are so many."""
     until = time.monotonic() + within

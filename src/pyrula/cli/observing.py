@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 from collections.abc import AsyncIterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -16,6 +17,9 @@ from pyrula.store.protocol import Store
 from pyrula.telemetry import Counts, observed
 from pyrula.workflows.body.port import Tracer
 
+_log = logging.getLogger("pyrula.worker")
+_STANDING_IN: Final = ("ProxyTracerProvider", "_ProxyMeterProvider")
+"""What OpenTelemetry's API has until a provider is set."""
 Otel = Annotated[
     bool, typer.Option("--otel", help="Traces and figures by OpenTelemetry's global providers (extra otel).")
 ]
@@ -50,7 +54,29 @@ async def observing(plain: Store, *, otel: bool) -> AsyncIterator[Observed]:
             from pyrula.telemetry.meters import Meters
             from pyrula.telemetry.otel import Tracing, traced
 
+            _tell_what_goes_nowhere()
             watching = asyncio.ensure_future(Meters(counts).watch(store))
             stack.callback(watching.cancel)
             store, tracer = traced(store), Tracing()
         yield Observed(store, counts, tracer)
+
+
+def _tell_what_goes_nowhere() -> None:
+    """Without a provider OpenTelemetry takes everything and keeps nothing, and says nothing of it."""
+    from opentelemetry import metrics, trace
+
+    nobody = [
+        what
+        for what, provider in (
+            ("traces", trace.get_tracer_provider()),
+            ("figures", metrics.get_meter_provider()),
+        )
+        if type(provider).__name__ in _STANDING_IN
+    ]
+    if nobody:
+        _log.log(
+            logging.WARNING if len(nobody) > 1 else logging.INFO,  # one alone may be what was meant
+            "--otel: no provider is set for %s, so they go nowhere: start it under opentelemetry-instrument, or set "
+            "one in the module that is imported",
+            " and ".join(nobody),
+        )
