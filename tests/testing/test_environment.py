@@ -10,7 +10,7 @@ import pytest
 from pyrula.errors import ConfigurationError, InvalidPayload
 from pyrula.testing import Environment
 from pyrula.testing.environment import NothingDue
-from pyrula.workflows import Collect, Debounce, Limit, Rate, Registry, Retry, RetryAfter, workflow
+from pyrula.workflows import Collect, Debounce, Every, Limit, Rate, Registry, Retry, RetryAfter, workflow
 
 
 @pytest.fixture
@@ -316,5 +316,37 @@ async def test_to_a_store_a_wall_that_steps_forward_is_time_that_has_passed(regi
     async with Environment(workflows=registry) as env:
         await env.client.submit("late", delay=10)
         env.clock.step_wall(7)
+        await env.advance(20)
+    assert starts == [3.0]
+
+
+async def test_a_wall_that_was_stepped_back_and_is_put_right_has_ticks_at_their_times(registry):
+    ticks: list[float] = []
+
+    @workflow(registry=registry, schedule=Every(3600))
+    async def hourly(ctx) -> None:
+        ticks.append(env.now)
+
+    start = datetime(2026, 5, 1, 0, 30, tzinfo=UTC)
+    async with Environment(workflows=registry, start=start) as env:
+        env.clock.step_wall(-86_400)
+        await env.advance(3660)
+        env.clock.step_wall(86_400)
+        await env.advance(3600)
+    assert ticks == [3660, 5400]
+
+
+async def test_a_wall_that_is_stepped_past_what_a_worker_waits_for_has_it_start_at_once(registry):
+    starts: list[float] = []
+
+    @workflow(registry=registry)
+    async def late(ctx) -> None:
+        starts.append(env.now)
+
+    async with Environment(workflows=registry) as env:
+        await env.client.submit("late", delay=10)
+        await env.settle()
+        env.clock.step_wall(7)
+        await env.settle()
         await env.advance(20)
     assert starts == [3.0]

@@ -83,6 +83,7 @@ class Environment:
         self.store = cast(Store, self._watched)
         self.registry = _registry(workflows)
         self.client = WorkflowClient(self.store, self.registry)
+        self._ahead = self.clock.wall() - self.clock.monotonic()
         self.workers: list[Worker] = []
         self._running: dict[Worker, asyncio.Task[None]] = {}
         self._starts_worker = worker
@@ -231,6 +232,11 @@ class Environment:
 
     async def settle(self) -> None:
         """Return once all that can happen at this instant has happened."""
+        ahead = self.clock.wall() - self.clock.monotonic()
+        if ahead != self._ahead:  # the wall was stepped: heartbeats notice
+            self._ahead = ahead
+            for worker in self.workers:
+                worker.beat()
         patience = Patience(self.store, self.clock, _GIVE_UP_SECONDS)
         while True:
             try:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import apsw
 
-from pyrula.clock import Clock
+from pyrula.clock import SECOND, Clock
 from pyrula.errors import StoreBusy, StoreClosed, StoreError
 from pyrula.ids import chance, store_id
 from pyrula.store import loops
@@ -26,6 +26,8 @@ from pyrula.store.sqlite.viewer import Viewer
 T = TypeVar("T")
 _WATCH_SECONDS = 0.020
 """How often another process's commits are looked for while somebody listens."""
+_STEP = SECOND // 10
+"""By how much the wall clock has to leave the monotonic one to have been set, and not slewed."""
 _OPEN_SECONDS = 30.0
 _BEAT_TRIES = 1000
 """How often one heartbeat tries for the lock, 2 ms apart: SQLite's own patience looks every 100 ms only, and
@@ -59,6 +61,7 @@ class SqliteStore(ShardStore):
         self._watch: asyncio.TimerHandle | None = None
         self._seen = Seen()
         self._seen_version: int | None = 0
+        self._ahead = clock.wall() - clock.monotonic()
         self._beat: Connection | None = None
         self._beat_lock = threading.Lock()
 
@@ -168,7 +171,21 @@ class SqliteStore(ShardStore):
                     time.sleep(0.001 + 0.002 * chance())
             else:
                 raise StoreBusy(f"{self._path} is locked; beat again")
+        if (
+            self._clock_was_set() and self.loop is not None
+        ):  # of a file, others' commits tell, and so does each beat
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits on it any more
+                self.loop.call_soon_threadsafe(self.nudge)
         return bool(alive)
+
+    def _clock_was_set(self) -> bool:
+        """Whether the wall clock was set, or the machine slept, since last asked: who waits for something that is due
+        by the wall has counted from what it was."""
+        ahead = self.clock.wall() - self.clock.monotonic()
+        was_set = abs(ahead - self._ahead) >= _STEP
+        if was_set:
+            self._ahead = ahead
+        return was_set
 
     # -- nudges
 
