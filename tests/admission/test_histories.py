@@ -1,4 +1,4 @@
-"""Random histories against the naive oracle. PYRULA_HISTORIES=10000 for more."""
+"""Random histories against the naive oracle. PYRULA_TEST_HISTORIES=10000 for more."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 from .history import History
 
-HISTORIES = int(os.environ.get("PYRULA_HISTORIES", "400"))
+HISTORIES = int(os.environ.get("PYRULA_TEST_HISTORIES", "400"))
 SHARDS = 8
 
 

@@ -1,5 +1,5 @@
 """Random histories of all that can happen to runs with held slots, shared gates, rates and families.
-PYRULA_HISTORIES=600 for more.
+PYRULA_TEST_HISTORIES=600 for more.
 
 After each step the audit finds nothing and no gate is over its limit; at the end all of them finish.
 """
@@ -27,7 +27,7 @@ from pyrula.store.sharded.store import ShardedStore
 from pyrula.testing.clock import VirtualClock
 from tests.conformance.hands import Hands, child, event, sleep
 
-HISTORIES = int(os.environ.get("PYRULA_HISTORIES", "40"))
+HISTORIES = int(os.environ.get("PYRULA_TEST_HISTORIES", "40"))
 ERROR = b'{"type":"E","message":"no"}'
 MOST = {"plain.limit": 2, "shared": 2, "held": 1}
 

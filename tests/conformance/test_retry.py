@@ -91,6 +91,23 @@ async def test_a_run_set_aside_is_taken_up_by_hand_or_by_other_code(hands: Hands
     assert run is not None and run.state == "executing"
 
 
+async def test_a_worker_of_other_code_that_lives_already_takes_up_what_was_set_aside(hands: Hands) -> None:
+    hands.declare("w")
+    other = Hands(hands.store, hands.clock, "w2")
+    other.declared = hands.declared
+    await hands.register({"w": "v1"})
+    await other.register({"w": "v2"})
+    assert await other.turn() == []
+    await hands.submit("w", "r")
+    assert await hands.turn() == ["r"]
+    assert await hands.end("r", outcome=SetAside(ERROR, "v1")) == []
+    for _ in range(3):
+        await hands.move(10)
+        other.store.heartbeat(other.incarnation)
+        assert await hands.turn() == []
+    assert await other.turn() == ["r"]
+
+
 async def test_a_set_aside_run_that_is_cancelled_stays_so(hands: Hands) -> None:
     hands.declare("w")
     await hands.register({"w": "v1"})

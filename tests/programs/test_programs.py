@@ -1,7 +1,7 @@
 """Random durable programs under random faults: all end, with what they must answer, whoever is killed meanwhile.
 
-PYRULA_PROGRAMS=1000 for more. After each moment the store's audit finds nothing; no limit is passed by what the bodies
-see of themselves; no step is made again once it was recorded.
+PYRULA_TEST_PROGRAMS=1000 for more. After each moment the store's audit finds nothing; no limit is passed by what the
+bodies see of themselves; no step is made again once it was recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyrula.testing import Environment
 from pyrula.workflows import RunNotFound
 from tests.programs.plan import NAMES, World, agrees
 
-PROGRAMS = int(os.environ.get("PYRULA_PROGRAMS", "60"))
+PROGRAMS = int(os.environ.get("PYRULA_TEST_PROGRAMS", "60"))
 OPEN = ("queued", "executing", "parked")
 
 

@@ -179,13 +179,12 @@ class PostgresStore(ShardStore):
         self.nudge()
 
     async def turn(self, request: TurnRequest) -> Handed:
-        if not request.outcomes and self._sleep.may_look(self._pid):
-            served = self._hall.serves.get(request.incarnation)
-            if served is not None:
-                look = partial(self._sleep.look, request=request, served=served, broom=self._broom)
-                handed = await self._pump("read", "read").ask(look)
-                if handed is not None:
-                    return handed
+        known = request.incarnation in self._hall.serves
+        if known and not request.outcomes and self._sleep.may_look(self._pid):
+            look = partial(self._sleep.look, request=request, hall=self._hall, broom=self._broom)
+            handed = await self._pump("read", "read").ask(look)
+            if handed is not None:
+                return handed
         handed = await self.write(lambda tx: self._turn(tx, request))
         # Who put work down just before could not see that somebody sleeps.
         if self._sleep.just_lay_down() and await self._ask("wake.waiting"):

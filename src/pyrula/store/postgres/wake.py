@@ -8,6 +8,7 @@ from typing import Final
 from pyrula.store.postgres.connection import Connection, PostgresTx, Touched
 from pyrula.store.postgres.listener import GLANCE
 from pyrula.store.protocol import Handed, TurnRequest
+from pyrula.store.shard.admit import Hall
 from pyrula.store.shard.drain import Broom
 from pyrula.store.shard.tx import Tx
 
@@ -97,26 +98,26 @@ class Sleep:
         self._asleep = self._asleep or lies_down
         return lies_down
 
-    def look(
-        self, connection: Connection, request: TurnRequest, served: frozenset[str], broom: Broom
-    ) -> Handed | None:
+    def look(self, connection: Connection, request: TurnRequest, hall: Hall, broom: Broom) -> Handed | None:
         """What a turn that has nothing to do would answer; None if there is something to do."""
         room = request.wanted > 0
         rows = connection.ask(
             "wake.look",
             request.incarnation,
-            sorted(served),
+            sorted(hall.serves[request.incarnation]),
             int(room),
             connection.wall,
             request.limiters,
             *broom.swept_to,
         )
-        now, wall, work, suspects, oldest, *times = rows[0]
+        now, wall, work, suspects, aside, oldest, *times = rows[0]
         token, timer, buffer, override, lapse, wall_timer, schedule = times
         waits = [time - now for time in (token, timer, buffer, override, lapse) if time is not None]
         waits += [time - wall for time in (wall_timer, schedule) if time is not None]
         if suspects:
             waits.append(broom.next_deadlock - now)
+        if aside:
+            waits.append(hall.versions.due.get(request.incarnation, 0) - now)
         sweep = oldest is not None and oldest < now - broom.retention and now >= broom.next_sweep
         if work or sweep or (waits and min(waits) <= 0):
             return None

@@ -13,6 +13,7 @@ from pyrula.model.lease import Lease
 from pyrula.policies.stamp import served_name, unit_id
 from pyrula.store.protocol import Claim, TurnRequest
 from pyrula.store.shard import hold, rows
+from pyrula.store.shard.aside import Versions
 from pyrula.store.shard.loader import ShardLoader, Stamps
 from pyrula.store.shard.overrides import Overrides
 from pyrula.store.shard.record import read_logs
@@ -37,6 +38,7 @@ class Hall:
     serves: dict[str, frozenset[str]] = field(default_factory=dict)
     stamps: Stamps = field(default_factory=Stamps)
     remembered: Remembered = field(default_factory=Remembered)
+    versions: Versions = field(default_factory=Versions)
     bell: bytes = b""
 
 

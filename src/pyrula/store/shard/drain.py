@@ -7,6 +7,7 @@ from typing import Final
 
 from pyrula.clock import SECOND
 from pyrula.store.shard import deadlock, schedule
+from pyrula.store.shard.aside import Versions
 from pyrula.store.shard.cancel import unqueue
 from pyrula.store.shard.finish import finish
 from pyrula.store.shard.fire import fire_due
@@ -91,16 +92,19 @@ def _expire(tx: Tx, seq: int) -> None:
         finish(tx, seq, "expired")
 
 
-def next_due(tx: Tx, incarnation: str, broom: Broom, *, room: bool) -> int | None:
+def next_due(tx: Tx, incarnation: str, broom: Broom, versions: Versions, *, room: bool) -> int | None:
     """µs from now until something is due by itself; None if nothing is: a timer, a buffer, a tick, another worker's
-    lapse, a look for deadlocks while there may be one, and for a worker that has room a token.
+    lapse, a look for deadlocks while there may be one, one for runs that were set aside while there are any, and for a
+    worker that has room a token.
     """
     times = tx.row("drain.next_due", incarnation)
     walls = tx.row("drain.next_wall")
     assert times is not None and walls is not None
-    token, *others = times
+    token, *others, aside = times
     waits = [time - tx.now for time in ((token, *others) if room else others) if time is not None]
     waits += [wall - tx.wall for wall in walls if wall is not None]
+    if aside:
+        waits.append(versions.due.get(incarnation, 0) - tx.now)
     # runs in a deadlock ring for nobody: somebody has to come and look
     look_in = broom.next_deadlock - tx.now
     if all(wait > look_in for wait in waits) and tx.rows("deadlock.suspects", 0, 1):

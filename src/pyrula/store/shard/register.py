@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from pyrula.store.protocol import Registration
-from pyrula.store.shard import schedule
+from pyrula.store.shard import aside, schedule
 from pyrula.store.shard.reap import give_up
 from pyrula.store.shard.tx import Tx
 
@@ -31,9 +31,7 @@ def register(tx: Tx, registration: Registration, shard: int) -> None:
     for workflow, declaration in registration.declarations.items():
         tx.run("register.definition", workflow, declaration, registration.codes.get(workflow, ""), tx.now)
         schedule.put(tx, workflow, registration.schedules.get(workflow, ()))
-    aside = tx.match("register.aside", list(registration.codes.items()))
-    lanes = tx.match("handin.queue", [(seq, 1) for (seq,) in aside])
-    tx.many("submit.bell", list({(lane,) for (lane,) in lanes}))
+    aside.take_up(tx, registration.codes)
 
 
 def serve(tx: Tx, incarnation: str, names: Iterable[str]) -> bool:

@@ -253,6 +253,7 @@ class ShardStore(ABC):
         self._hall.serves[registration.incarnation] = frozenset(
             (*registration.declarations, *registration.units)
         )
+        self._hall.versions.codes[registration.incarnation] = registration.codes
 
     async def serve(self, incarnation: str, names: Sequence[str]) -> bool:
         alive = await self.write(lambda tx: register.serve(tx, incarnation, names))
@@ -282,6 +283,7 @@ class ShardStore(ABC):
         while await self.write(lambda tx: register.leave(tx, incarnation)):
             pass  # a batch of its leases at a time
         self._hall.serves.pop(incarnation, None)
+        self._hall.versions.forget(incarnation)
 
     # -- nudges
 

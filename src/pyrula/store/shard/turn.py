@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyrula.model.lease import Lease
 from pyrula.store.protocol import Handed, Signal, TurnRequest
+from pyrula.store.shard import aside
 from pyrula.store.shard.admit import Hall, admit
 from pyrula.store.shard.drain import Broom, drain, next_due
 from pyrula.store.shard.handin import CANCEL, hand_in
@@ -20,6 +21,7 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
     refused, freed = hand_in(tx, request.incarnation, worker_id, request.outcomes)
     more = reap(tx)
     more = drain(tx, hall.shard, broom) or more
+    aside.look(tx, request.incarnation, hall.versions)
     claims, more_to_admit, changes = admit(tx, request, hall, freed)
     return Handed(
         now=tx.now,
@@ -29,7 +31,7 @@ def turn(tx: Tx, request: TurnRequest, hall: Hall, broom: Broom) -> Handed:
         limiters=None if number <= request.limiters else _limiters(tx, request.incarnation, number),
         next_in=0
         if more or more_to_admit
-        else next_due(tx, request.incarnation, broom, room=len(claims) < request.wanted),
+        else next_due(tx, request.incarnation, broom, hall.versions, room=len(claims) < request.wanted),
         rung=changes.rung,
         waits=changes.waits,
     )

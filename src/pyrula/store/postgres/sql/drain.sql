@@ -34,7 +34,8 @@ WHERE seq = $1::bigint AND state = 'open' AND started_at IS NULL
 SELECT (SELECT g.wake_at FROM gates AS g WHERE g.wake_at >= last.wakes ORDER BY g.wake_at LIMIT 1),
        (SELECT t.due FROM timers AS t WHERE t.due >= last.timers ORDER BY t.due LIMIT 1),
        (SELECT min(due) FROM buffers), (SELECT min(expires_at) FROM overrides),
-       (SELECT w.expires_at FROM workers AS w WHERE w.incarnation <> $1::text ORDER BY w.expires_at LIMIT 1)
+       (SELECT w.expires_at FROM workers AS w WHERE w.incarnation <> $1::text ORDER BY w.expires_at LIMIT 1),
+       EXISTS (SELECT 1 FROM runs WHERE parked = 'aside')::integer
 FROM (SELECT wakes, timers FROM clock ORDER BY number DESC LIMIT 1) AS last
 
 -- name: next_wall

@@ -9,12 +9,6 @@ SET worker_id = excluded.worker_id, lease = excluded.lease, expires_at = exclude
 INSERT INTO definitions (workflow, declaration, code, at) VALUES ($1::text, $2::bytea, $3::text, $4::bigint)
 ON CONFLICT (workflow) DO UPDATE SET declaration = excluded.declaration, code = excluded.code, at = excluded.at
 
--- name: aside
-UPDATE runs AS r SET parked = NULL, code = NULL
-FROM unnest($1::text[], $2::text[]) AS u (workflow, code)
-WHERE r.parked = 'aside' AND r.workflow = u.workflow AND r.code IS DISTINCT FROM u.code AND r.state = 'open'
-RETURNING r.seq
-
 -- name: heartbeat
 UPDATE workers SET expires_at = $2::bigint + lease WHERE incarnation = $1::text
 

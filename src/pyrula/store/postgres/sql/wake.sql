@@ -87,6 +87,7 @@ SELECT last.now, last.wall,
             JOIN "{schema}".units AS u
               ON u.workflow = s.workflow AND u.priority = p.priority AND u.ready > 0 AND u.vtime >= f.vtime)))::integer,
        EXISTS (SELECT 1 FROM "{schema}".suspects)::integer,
+       EXISTS (SELECT 1 FROM "{schema}".runs WHERE parked = 'aside')::integer,
        (SELECT finished_at FROM "{schema}".runs
         WHERE finished_at >= $6::bigint AND (finished_at > $6::bigint OR seq > $7::bigint) ORDER BY finished_at LIMIT 1),
        CASE WHEN $3::integer = 1 THEN

@@ -23,7 +23,8 @@ WHERE seq = ?1 AND state = 'open' AND started_at IS NULL AND NOT EXISTS (SELECT 
 -- name: next_due
 SELECT (SELECT min(wake_at) FROM gates WHERE wake_at IS NOT NULL), (SELECT min(due) FROM timers),
        (SELECT min(due) FROM buffers), (SELECT min(expires_at) FROM overrides),
-       (SELECT min(expires_at) FROM workers WHERE incarnation <> ?1)
+       (SELECT min(expires_at) FROM workers WHERE incarnation <> ?1),
+       EXISTS (SELECT 1 FROM runs WHERE parked = 'aside')
 
 -- name: next_wall
 SELECT (SELECT min(wall_due) FROM wall_timers), (SELECT min(wall_due) FROM schedules)

@@ -9,11 +9,6 @@ SET worker_id = excluded.worker_id, lease = excluded.lease, expires_at = exclude
 INSERT INTO definitions (workflow, declaration, code, at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (workflow) DO UPDATE SET declaration = excluded.declaration, code = excluded.code, at = excluded.at
 
--- name: aside
-UPDATE runs SET parked = NULL, code = NULL
-WHERE parked = 'aside' AND workflow = ?1 AND code IS NOT ?2 AND state = 'open'
-RETURNING seq
-
 -- name: heartbeat
 UPDATE workers SET expires_at = ?2 + lease WHERE incarnation = ?1
 
